@@ -1,0 +1,147 @@
+/// \file
+/// The one table of options. From it come the environment variables, the flags of `craton`, the keys of the
+/// config file, `craton info --options`, the man page and docs/options.md.
+///
+/// To add an option: a name in `Option`, a line at the same place in `option_table`, an accessor call where
+/// it is used. Everything else follows, and a test fails until docs/options.md is generated anew.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+
+namespace craton {
+
+/// The options, in the order of the table.
+enum class Option : std::uint8_t {
+  transport,
+  isolate_nodes,
+  spin,
+  connect_timeout,
+  tcp_interface,
+  link_delay,
+  link_bandwidth,
+  ring_bytes,
+  pmix_library,
+  ranks_per_node,
+  host,
+  launch_agent,
+  timeout,
+  output,
+};
+
+enum class OptionType : std::uint8_t {
+  flag,      ///< yes or no
+  integer,   ///< a whole number
+  bytes,     ///< a number of bytes: 4096, 64Ki, 10M
+  duration,  ///< a time with its unit, kept in nanoseconds: 20us, 1.5s
+  choice,    ///< one of a few words
+  text,      ///< any text
+};
+
+/// Who reads an option.
+enum class OptionScope : std::uint8_t {
+  rank,      ///< the runtime in every rank; the launcher passes it on through the environment
+  launcher,  ///< `craton run` alone
+};
+
+/// One line of the table.
+struct OptionSpec {
+  Option id;
+  std::string_view name;  ///< as in the flag: "link-delay"; CRATON_LINK_DELAY and link_delay follow from it
+  OptionType type;
+  OptionScope scope;
+  std::string_view default_text;  ///< as a user would write it
+  std::string_view help;          ///< one sentence, without a full stop
+  std::int64_t minimum = 0;       ///< integer, bytes, duration (ns): the smallest value allowed
+  std::int64_t maximum = std::numeric_limits<std::int64_t>::max();
+  bool power_of_two = false;
+  std::string_view choices = {};  ///< choice: the words, separated by '|'
+};
+
+namespace option_limits {
+inline constexpr std::int64_t us = 1'000;
+inline constexpr std::int64_t ms = 1'000 * us;
+inline constexpr std::int64_t s = 1'000 * ms;
+inline constexpr std::int64_t day = 86'400 * s;
+inline constexpr std::int64_t kibi = 1024;
+inline constexpr std::int64_t mebi = 1024 * kibi;
+}  // namespace option_limits
+
+// clang-format off
+inline constexpr std::array option_table = {
+  OptionSpec{.id = Option::transport, .name = "transport", .type = OptionType::choice, .scope = OptionScope::rank,
+             .default_text = "auto",
+             .help = "How nodes talk: auto takes ucx where there is RDMA, else tcp; shm allows one node only",
+             .choices = "auto|shm|tcp|ucx"},
+  OptionSpec{.id = Option::isolate_nodes, .name = "isolate-nodes", .type = OptionType::flag, .scope = OptionScope::rank,
+             .default_text = "no",
+             .help = "Treats every rank as a node of its own, so that ranks of one host talk through the network"},
+  OptionSpec{.id = Option::spin, .name = "spin", .type = OptionType::duration, .scope = OptionScope::rank,
+             .default_text = "20us",
+             .help = "How long a wait polls before it sleeps",
+             .minimum = 0, .maximum = 10 * option_limits::ms},
+  OptionSpec{.id = Option::connect_timeout, .name = "connect-timeout", .type = OptionType::duration, .scope = OptionScope::rank,
+             .default_text = "30s",
+             .help = "How long ranks may take to find and reach each other at the start",
+             .minimum = 10 * option_limits::ms, .maximum = option_limits::day},
+  OptionSpec{.id = Option::tcp_interface, .name = "tcp-interface", .type = OptionType::text, .scope = OptionScope::rank,
+             .default_text = "",
+             .help = "The network interface, or the address, that tcp uses; empty: chosen by itself"},
+  OptionSpec{.id = Option::link_delay, .name = "link-delay", .type = OptionType::duration, .scope = OptionScope::rank,
+             .default_text = "0s",
+             .help = "A one-way delay added to every tcp link, to try out a slower network",
+             .minimum = 0, .maximum = 10 * option_limits::s},
+  OptionSpec{.id = Option::link_bandwidth, .name = "link-bandwidth", .type = OptionType::bytes, .scope = OptionScope::rank,
+             .default_text = "0",
+             .help = "Bytes a second that a tcp link carries at most, to try out a slower network; 0: no limit"},
+  OptionSpec{.id = Option::ring_bytes, .name = "ring-bytes", .type = OptionType::bytes, .scope = OptionScope::rank,
+             .default_text = "64Ki",
+             .help = "The size of a message ring in shared memory, one for each ordered pair of ranks of a node",
+             .minimum = 4 * option_limits::kibi, .maximum = 16 * option_limits::mebi, .power_of_two = true},
+  OptionSpec{.id = Option::pmix_library, .name = "pmix-library", .type = OptionType::text, .scope = OptionScope::rank,
+             .default_text = "libpmix.so.2",
+             .help = "The PMIx library that is loaded under mpirun or srun"},
+  OptionSpec{.id = Option::ranks_per_node, .name = "ranks-per-node", .type = OptionType::integer, .scope = OptionScope::launcher,
+             .default_text = "0",
+             .help = "The most ranks that a host is given; 0: as many as an even spread needs",
+             .minimum = 0, .maximum = 4096},
+  OptionSpec{.id = Option::host, .name = "host", .type = OptionType::text, .scope = OptionScope::launcher,
+             .default_text = "",
+             .help = "The hosts to run on, separated by commas; empty: this one"},
+  OptionSpec{.id = Option::launch_agent, .name = "launch-agent", .type = OptionType::text, .scope = OptionScope::launcher,
+             .default_text = "ssh",
+             .help = "The command that starts a program on another host, called as: agent host program arguments"},
+  OptionSpec{.id = Option::timeout, .name = "timeout", .type = OptionType::duration, .scope = OptionScope::launcher,
+             .default_text = "0s",
+             .help = "Ends a job that has run this long, and says where its ranks were; 0: never",
+             .minimum = 0, .maximum = 366 * option_limits::day},
+  OptionSpec{.id = Option::output, .name = "output", .type = OptionType::choice, .scope = OptionScope::launcher,
+             .default_text = "raw",
+             .help = "Output of ranks: raw as it comes, prefix with the rank before each line, ordered by rank as well",
+             .choices = "raw|prefix|ordered"},
+};
+// clang-format on
+
+inline constexpr std::size_t option_count = option_table.size();
+
+/// The line of an option.
+constexpr const OptionSpec& spec_of(Option option) noexcept {
+  return option_table[static_cast<std::size_t>(option)];
+}
+
+namespace option_check {
+constexpr bool in_enum_order() {
+  for (std::size_t i = 0; i < option_count; ++i) {
+    if (static_cast<std::size_t>(option_table[i].id) != i) return false;
+  }
+  return true;
+}
+static_assert(in_enum_order(), "option_table must list the options in the order of the enum");
+static_assert(static_cast<std::size_t>(Option::output) + 1 == option_count,
+              "an option has no line in option_table");
+}  // namespace option_check
+
+}  // namespace craton
