@@ -1,0 +1,77 @@
+#include "fabric/shm/fd_message.hpp"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+
+namespace craton::fabric::shm {
+
+namespace {
+constexpr int max_fds = 2;
+constexpr int room_timeout_ms = 10'000;
+}  // namespace
+
+bool send_fd_message(int socket, const FdMessage& message, int first_fd, int second_fd) noexcept {
+  FdMessage copy = message;
+  iovec body{.iov_base = &copy, .iov_len = sizeof copy};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(max_fds * sizeof(int))> space{};
+  msghdr header{};
+  header.msg_iov = &body;
+  header.msg_iovlen = 1;
+  const std::array<int, max_fds> fds{first_fd, second_fd};
+  const std::size_t count = first_fd < 0 ? 0U : second_fd < 0 ? 1U : 2U;
+  if (count != 0) {
+    header.msg_control = space.data();
+    header.msg_controllen = CMSG_SPACE(count * sizeof(int));
+    cmsghdr* control = CMSG_FIRSTHDR(&header);
+    control->cmsg_level = SOL_SOCKET;
+    control->cmsg_type = SCM_RIGHTS;
+    control->cmsg_len = CMSG_LEN(count * sizeof(int));
+    std::memcpy(CMSG_DATA(control), fds.data(), count * sizeof(int));
+  }
+  for (;;) {
+    if (::sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(sizeof copy))
+      return true;
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN && errno != ENOBUFS) return false;
+    // The other side's agent empties the socket whatever its application does, so this ends soon.
+    pollfd writable{.fd = socket, .events = POLLOUT, .revents = 0};
+    if (::poll(&writable, 1, room_timeout_ms) == 0) return false;
+  }
+}
+
+ReceiveOutcome receive_fd_message(int socket, ReceivedFdMessage& received) noexcept {
+  iovec body{.iov_base = &received.message, .iov_len = sizeof received.message};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(max_fds * sizeof(int))> space{};
+  msghdr header{};
+  header.msg_iov = &body;
+  header.msg_iovlen = 1;
+  header.msg_control = space.data();
+  header.msg_controllen = space.size();
+  const ssize_t bytes = ::recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (bytes < 0) return errno == EAGAIN || errno == EINTR ? ReceiveOutcome::nothing : ReceiveOutcome::ended;
+  if (bytes == 0) return ReceiveOutcome::ended;
+  for (cmsghdr* control = CMSG_FIRSTHDR(&header); control != nullptr;
+       control = CMSG_NXTHDR(&header, control)) {
+    if (control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (control->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(control) + i * sizeof(int), sizeof fd);
+      if (i < max_fds) {
+        received.fds[i].reset(fd);
+      } else {
+        UniqueFd(fd).reset();
+      }
+    }
+  }
+  const bool whole = bytes == static_cast<ssize_t>(sizeof received.message) &&
+                     (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
+  return whole && received.message.magic == FdMessage::expected_magic ? ReceiveOutcome::received
+                                                                      : ReceiveOutcome::malformed;
+}
+
+}  // namespace craton::fabric::shm

@@ -1,0 +1,224 @@
+#if defined(CRATON_HAVE_UCX)
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "base/assert.hpp"
+#include "fabric/ucx/ucx_transport.hpp"
+
+namespace craton::fabric::ucx {
+
+namespace {
+
+std::atomic_ref<std::uint64_t> word_at(std::byte* place) noexcept {
+  return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(place));
+}
+
+bool is_word(const ServiceHeader& header) noexcept {
+  return header.bytes == 8 && header.offset % 8 == 0;
+}
+
+std::uint64_t execute(const ServiceHeader& asked, std::byte* place) noexcept {
+  const std::atomic_ref<std::uint64_t> word = word_at(place);
+  switch (asked.atomic) {
+    case AtomicKind::fetch_add:
+      return word.fetch_add(asked.first);
+    case AtomicKind::swap:
+      return word.exchange(asked.first);
+    case AtomicKind::compare_exchange:
+      break;
+  }
+  std::uint64_t seen = asked.first;
+  word.compare_exchange_strong(seen, asked.second);
+  return seen;
+}
+
+}  // namespace
+
+// ---- Asking
+
+/// Asks for a transfer, in parts. \param source what a put stores
+void UcxTransport::ask_transfer(Operation& operation, ServiceKind kind, RemoteAddress at,
+                                const std::byte* source, std::size_t bytes) {
+  for (std::size_t done = 0; done < bytes;) {
+    const std::size_t part = std::min(bytes - done, max_part_bytes);
+    ServiceHeader header{};
+    header.offset = at.offset + done;
+    header.bytes = static_cast<std::uint32_t>(part);
+    header.region = at.region;
+    header.kind = kind;
+    ask(operation, header, kind == ServiceKind::put ? source + done : nullptr);
+    done += part;
+  }
+}
+
+void UcxTransport::ask_atomic(Operation& operation, const AtomicOperation& wanted, RemoteAddress at) {
+  ServiceHeader header{};
+  header.offset = at.offset;
+  header.bytes = sizeof(std::uint64_t);
+  header.region = at.region;
+  header.first = wanted.first;
+  header.second = wanted.second;
+  header.kind = ServiceKind::atomic;
+  header.atomic = wanted.kind;
+  ask(operation, header, nullptr);
+}
+
+void UcxTransport::ask(Operation& operation, ServiceHeader& header, const std::byte* bytes) {
+  header.operation = (std::uint64_t{operation.generation} << 32) | operation.index;
+  ++operation.answers_due;
+  post_service(*operation.peer, &operation, header, bytes);
+}
+
+/// Sends a header and, if `bytes` is not null, the bytes it speaks of, which stay where they are until UCX is
+/// done.
+void UcxTransport::post_service(Peer& peer, Operation* operation, const ServiceHeader& header,
+                                const std::byte* bytes) {
+  if (peer.endpoint == nullptr) return;
+  std::unique_ptr<ServiceFrame> frame;
+  if (free_service_frames_.empty()) {
+    frame = std::make_unique<ServiceFrame>();
+  } else {
+    frame = std::move(free_service_frames_.back());
+    free_service_frames_.pop_back();
+  }
+  *frame = {.transport = this, .peer = &peer, .operation = operation, .header = header};
+  frame->header.token = peer.send_token;
+  frame->header.source = static_cast<std::uint16_t>(rank_);
+  ucp_request_param_t parameters{};
+  parameters.op_attr_mask =
+      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
+  parameters.cb.send = &UcxTransport::service_sent;
+  parameters.user_data = frame.get();
+  parameters.flags = UCP_AM_SEND_FLAG_EAGER;
+  ServiceFrame* const sent = frame.release();
+  const ucs_status_ptr_t request =
+      ucp_.ucp_am_send_nbx(peer.endpoint, service_message_id, &sent->header, sizeof sent->header, bytes,
+                           bytes == nullptr ? 0 : header.bytes, &parameters);
+  if (request == nullptr || UCS_PTR_IS_ERR(request)) {
+    sent->operation = nullptr;  // it has not been told to wait for this
+    finish_service(sent, UCS_PTR_STATUS(request));
+    return;
+  }
+  if (operation != nullptr) ++operation->requests;
+  wake_sleeper();
+}
+
+void UcxTransport::finish_service(ServiceFrame* sent, ucs_status_t status) noexcept {
+  std::unique_ptr<ServiceFrame> frame(sent);
+  if (status != UCS_OK) note_failure(*frame->peer, "an operation", status);
+  if (frame->operation != nullptr) settle(*frame->operation, status);
+  if (free_service_frames_.size() < max_idle_frames) free_service_frames_.push_back(std::move(frame));
+}
+
+void UcxTransport::service_sent(void* request, ucs_status_t status, void* frame) {
+  auto* const sent = static_cast<ServiceFrame*>(frame);
+  UcxTransport& transport = *sent->transport;
+  transport.worked_ = true;
+  transport.finish_service(sent, status);
+  transport.ucp_.ucp_request_free(request);
+}
+
+// ---- Serving and taking answers, inside ucp_worker_progress
+
+ucs_status_t UcxTransport::service_arrived(void* transport, const void* header, std::size_t header_bytes,
+                                           void* payload, std::size_t bytes,
+                                           const ucp_am_recv_param_t* parameters) {
+  auto& self = *static_cast<UcxTransport*>(transport);
+  self.worked_ = true;
+  ServiceHeader service;
+  if (header_bytes != sizeof service || (parameters->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) {
+    self.refuse(self.size_, "it is no service frame");
+    return UCS_OK;
+  }
+  std::memcpy(&service, header, sizeof service);
+  if (service.source >= self.size_) {
+    self.refuse(self.size_, "its source is no rank of the job");
+    return UCS_OK;
+  }
+  Peer& peer = *self.peers_[service.source];
+  if (!peer.address_digest || service.token != peer.receive_token) {
+    self.refuse(service.source, "its sender has not proved to know the job's secret");
+  } else if (service.kind == ServiceKind::answer) {
+    self.take_answer(peer, service, static_cast<const std::byte*>(payload), bytes);
+  } else {
+    self.serve(peer, service, static_cast<const std::byte*>(payload), bytes);
+  }
+  return UCS_OK;
+}
+
+void UcxTransport::serve(Peer& peer, const ServiceHeader& asked, const std::byte* payload,
+                         std::size_t bytes) {
+  const OwnRegion* const region = asked.region < own_regions_.size() ? &own_regions_[asked.region] : nullptr;
+  if (region == nullptr || region->data == nullptr || asked.bytes > max_part_bytes ||
+      asked.offset > region->bytes || asked.bytes > region->bytes - asked.offset) {
+    return refuse(peer.rank, "it asks for memory that is no part of a region");
+  }
+  std::byte* const place = region->data + asked.offset;
+  ServiceHeader answer = asked;
+  answer.kind = ServiceKind::answer;
+  const std::byte* answered = nullptr;
+  switch (asked.kind) {
+    case ServiceKind::put:
+      if (bytes != asked.bytes) return refuse(peer.rank, "its length is not what it says");
+      if (is_word(asked)) {
+        std::uint64_t value = 0;
+        std::memcpy(&value, payload, sizeof value);
+        word_at(place).store(value, std::memory_order_release);
+      } else {
+        std::memcpy(place, payload, bytes);
+      }
+      break;
+    case ServiceKind::get:
+      if (is_word(asked)) {
+        answer.first = word_at(place).load(std::memory_order_acquire);
+      } else {
+        answered = place;
+      }
+      break;
+    case ServiceKind::atomic:
+      if (!is_word(asked)) return refuse(peer.rank, "its atomic is not on a word");
+      answer.first = execute(asked, place);
+      break;
+    default:
+      return refuse(peer.rank, "it asks for nothing known");
+  }
+  answers_due_.push_back({&peer, answer, answered});
+}
+
+void UcxTransport::send_answers() {
+  for (const DueAnswer& due : answers_due_) {
+    if (!due.peer->dead) post_service(*due.peer, nullptr, due.header, due.bytes);
+  }
+  answers_due_.clear();
+}
+
+void UcxTransport::take_answer(Peer& peer, const ServiceHeader& answer, const std::byte* payload,
+                               std::size_t bytes) {
+  const auto index = static_cast<std::uint32_t>(answer.operation);
+  Operation* const operation = index < operations_.size() ? operations_[index].get() : nullptr;
+  if (operation == nullptr || operation->generation != answer.operation >> 32 || operation->peer != &peer ||
+      operation->answers_due == 0) {
+    return refuse(peer.rank, "it answers nothing that was asked");
+  }
+  if (operation->destination != nullptr) {
+    const std::uint64_t at = answer.offset - operation->offset;
+    if (at > operation->bytes || answer.bytes > operation->bytes - at ||
+        (bytes != answer.bytes && !is_word(answer))) {
+      return refuse(peer.rank, "it answers another question");
+    }
+    if (is_word(answer)) {
+      std::memcpy(operation->destination + at, &answer.first, sizeof answer.first);
+    } else {
+      std::memcpy(operation->destination + at, payload, bytes);
+    }
+  }
+  operation->reply = answer.first;
+  --operation->answers_due;
+  end_if_done(*operation);
+}
+
+}  // namespace craton::fabric::ucx
+
+#endif
