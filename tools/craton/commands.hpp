@@ -1,0 +1,42 @@
+/// \file
+/// The subcommands of `craton`. main.cpp reads the command line; each of these does the work of one
+/// subcommand and returns the exit code of the process. They report errors by throwing craton::Error, which
+/// main prints.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/options.hpp"
+
+namespace craton::tools {
+
+/// What `craton run` was asked for, checked: ranks is 1 to fabric::max_ranks and command is not empty.
+struct RunRequest {
+  unsigned ranks;
+  craton::Options options;
+  std::vector<std::string> command;
+};
+
+/// `craton run`: launches the job and waits for its end. \returns the exit code of the first failure, or 0
+int run_main(const RunRequest& request);
+
+/// `craton _node`: the daemon of one host, started by run_main; speaks over its standard input and output.
+int node_main();
+
+/// What `craton info` was asked for.
+struct InfoRequest {
+  enum class Format { text, json, markdown, man };
+  craton::Options options;
+  Format format = Format::text;
+  bool options_only = false;  ///< only the table of options; markdown and man are forms of that table alone
+};
+
+/// `craton info`: prints version, build, transports, options and what this machine allows. \returns 0
+int info_main(const InfoRequest& request);
+
+/// `craton doctor`: checks the machine and prints each finding with its remedy. \returns 1 if it found a
+/// problem
+int doctor_main(bool json);
+
+}  // namespace craton::tools

@@ -1,0 +1,262 @@
+/// \file
+/// The command line of `craton`. The flags of options are made from the table in base/option_table.hpp;
+/// everything wrong with a command line is reported in one line, with the nearest name that exists, and exit
+/// code 2.
+#include <CLI/CLI.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/options.hpp"
+#include "commands.hpp"
+#include "fabric/types.hpp"
+
+namespace craton::tools {
+namespace {
+
+constexpr int exit_failure = 1;
+constexpr int exit_usage = 2;  // as of grep, ls and most commands
+
+/// A command line that makes no sense.
+class UsageError : public std::exception {
+ public:
+  explicit UsageError(std::string line) : line_(std::move(line)) {}
+  const char* what() const noexcept override { return line_.c_str(); }
+
+ private:
+  std::string line_;
+};
+
+void print_line_to_stderr(std::string_view text) {
+  std::fprintf(stderr, "craton: %.*s\n", static_cast<int>(text.size()), text.data());
+}
+
+/// The flags of a subcommand, as "--spin".
+std::vector<std::string> flags_of(const CLI::App& command) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) flags.push_back("-" + name);
+  }
+  return flags;
+}
+
+[[noreturn]] void fail_unknown_flag(const CLI::App& command, const std::string& word) {
+  const std::string flag = word.substr(0, word.find('='));
+  const auto nearest = nearest_name(flag, flags_of(command));
+  const std::string full_name = command.get_parent() == nullptr ? "craton" : "craton " + command.get_name();
+  throw UsageError("unknown flag " + flag +
+                   (nearest ? "; did you mean " + *nearest + "?" : "; " + full_name + " --help lists all"));
+}
+
+/// Fails on anything that a subcommand without a program to run did not understand.
+void expect_no_extras(const CLI::App& command) {
+  const std::vector<std::string> extras = command.remaining();
+  if (extras.empty()) return;
+  if (extras.front().starts_with("-")) fail_unknown_flag(command, extras.front());
+  throw UsageError("craton " + command.get_name() + " takes no argument \"" + extras.front() + "\"");
+}
+
+/// A flag without a value. (CLI11 cannot tell a help text that is a literal from a variable to set.)
+CLI::Option* add_switch(CLI::App& command, const std::string& flag, const std::string& help) {
+  return command.add_flag(flag, help);
+}
+
+/// Adds a flag for every option of the table.
+void add_option_flags(CLI::App& command) {
+  for (const OptionSpec& spec : option_table) {
+    const std::string flag = "--" + std::string(spec.name);
+    const std::string help = std::string(spec.help) + " [" + std::string(spec.default_text) + "]";
+    const std::string placeholder = value_placeholder(spec);
+    CLI::Option* option =
+        spec.type == OptionType::flag ? add_switch(command, flag, help) : command.add_option(flag, help);
+    if (spec.type != OptionType::flag) option->type_name(placeholder)->expected(1);
+    option->group(spec.scope == OptionScope::rank ? "Options of the job" : "Options of the launcher");
+    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
+}
+
+void add_config_flag(CLI::App& command) {
+  command.add_option("--config", "A TOML file of options, instead of the one that CRATON_CONFIG names")
+      ->type_name("FILE")
+      ->expected(1);
+}
+
+/// Options from all sources: the environment, the config file, and the flags that the command was given.
+Options options_of(const CLI::App& command) {
+  Options options;
+  if (const CLI::Option* config = command.get_option_no_throw("--config");
+      config != nullptr && config->count() > 0) {
+    options.read_file(config->results().back());
+    options.read_environment(environ);
+  } else {
+    options = Options::from_environment(environ);
+  }
+  for (const OptionSpec& spec : option_table) {
+    const std::string flag = "--" + std::string(spec.name);
+    const CLI::Option* given = command.get_option_no_throw(flag);
+    if (given == nullptr || given->count() == 0) continue;
+    options.set(spec.id, given->results().back(), OptionSource::flag, "flag " + flag);
+  }
+  for (const std::string& complaint : options.misspelt_variables()) print_line_to_stderr(complaint);
+  return options;
+}
+
+unsigned parse_ranks(const std::string& text) {
+  unsigned ranks = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ranks);
+  if (error != std::errc{} || end != text.data() + text.size() || ranks == 0 || ranks > fabric::max_ranks) {
+    throw UsageError("cannot run \"" + text + "\" ranks: -n takes a whole number from 1 to " +
+                     std::to_string(fabric::max_ranks));
+  }
+  return ranks;
+}
+
+CLI::App* add_run(CLI::App& app) {
+  CLI::App* run = app.add_subcommand("run", "Runs a program as the ranks of one job");
+  run->footer(
+      "craton run -n RANKS [flags] [--] program [arguments]\n"
+      "The first word that is no flag is the program; all that follows it is the program's own.");
+  run->add_option("-n,--ranks", "How many ranks the job has")->type_name("RANKS")->expected(1);
+  add_config_flag(*run);
+  add_option_flags(*run);
+  // The first word that is no flag is the program; all that follows is the program's own.
+  run->prefix_command();
+  return run;
+}
+
+/// \param after_dashes the words after the first `--`, null if there was none
+int start_run(const CLI::App& run, const std::vector<std::string>* after_dashes) {
+  std::vector<std::string> command = run.remaining();
+  if (!command.empty() && command.front().starts_with("-")) fail_unknown_flag(run, command.front());
+  if (after_dashes != nullptr) {
+    if (!command.empty()) command.emplace_back("--");  // it stood after the program: it is the program's own
+    command.insert(command.end(), after_dashes->begin(), after_dashes->end());
+  }
+  const CLI::Option* ranks = run.get_option("--ranks");
+  if (ranks->count() == 0)
+    throw UsageError("craton run needs -n, the number of ranks: craton run -n 4 -- program");
+  const unsigned rank_count = parse_ranks(ranks->results().back());
+  if (command.empty()) throw UsageError("craton run needs a program: craton run -n 4 -- program arguments");
+  return run_main({.ranks = rank_count, .options = options_of(run), .command = std::move(command)});
+}
+
+CLI::App* add_info(CLI::App& app) {
+  CLI::App* info =
+      app.add_subcommand("info", "Shows build, transports, options and what this machine allows");
+  add_switch(*info, "--options", "Only the options, with their values and where each came from");
+  add_switch(*info, "--json", "As JSON");
+  add_switch(*info, "--markdown", "With --options: the table as Markdown (docs/options.md)");
+  add_switch(*info, "--man", "With --options: the table as a man page");
+  add_config_flag(*info);
+  info->allow_extras();
+  return info;
+}
+
+int start_info(const CLI::App& info) {
+  expect_no_extras(info);
+  InfoRequest request;
+  request.options_only = info.count("--options") > 0;
+  const std::size_t forms = std::size_t{info.count("--json") > 0} +
+                            std::size_t{info.count("--markdown") > 0} + std::size_t{info.count("--man") > 0};
+  if (forms > 1) throw UsageError("craton info takes one of --json, --markdown and --man");
+  if (info.count("--json") > 0) request.format = InfoRequest::Format::json;
+  if (info.count("--markdown") > 0) request.format = InfoRequest::Format::markdown;
+  if (info.count("--man") > 0) request.format = InfoRequest::Format::man;
+  const bool table_only =
+      request.format == InfoRequest::Format::markdown || request.format == InfoRequest::Format::man;
+  if (table_only && !request.options_only)
+    throw UsageError("craton info: --markdown and --man need --options");
+  request.options = options_of(info);
+  return info_main(request);
+}
+
+int start(std::vector<std::string> words) {
+  CLI::App app("The memory of many machines as one memory.", "craton");
+  app.set_version_flag("--version", std::string("craton ") + CRATON_VERSION);
+  app.set_help_flag("-h,--help", "Shows this text");
+  app.allow_extras();
+  CLI::App* run = add_run(app);
+  CLI::App* info = add_info(app);
+  CLI::App* doctor = app.add_subcommand("doctor", "Checks what this machine allows and says what to do");
+  add_switch(*doctor, "--json", "As JSON");
+  doctor->allow_extras();
+  CLI::App* version = app.add_subcommand("version", "Shows the version");
+  version->allow_extras();
+  CLI::App* node = app.add_subcommand("_node", "")->group("");
+  app.require_subcommand(0, 1);
+
+  // CLI11 would take what follows `--` for arguments of the main command, so it does not see it.
+  std::vector<std::string> after_dashes;
+  bool has_dashes = false;
+  if (!words.empty() && words.front() == "run") {
+    const auto dashes = std::find(words.begin(), words.end(), "--");
+    has_dashes = dashes != words.end();
+    if (has_dashes) after_dashes.assign(dashes + 1, words.end());
+    words.erase(dashes, words.end());
+  }
+  try {
+    std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
+    app.parse(words);
+  } catch (const CLI::Success& asked) {  // --help, --version
+    return app.exit(asked);
+  } catch (const CLI::ArgumentMismatch& error) {  // "--spin: 1 required TIME missing"
+    const std::string_view what = error.what();
+    throw UsageError(std::string(what.substr(0, what.find(':'))) + " needs a value");
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(error.what());
+  }
+  if (run->parsed()) return start_run(*run, has_dashes ? &after_dashes : nullptr);
+  if (info->parsed()) return start_info(*info);
+  if (node->parsed()) return node_main();
+  if (doctor->parsed()) {
+    expect_no_extras(*doctor);
+    return doctor_main(doctor->count("--json") > 0);
+  }
+  if (version->parsed()) {
+    expect_no_extras(*version);
+    std::printf("craton %s\n", CRATON_VERSION);
+    return 0;
+  }
+  const std::vector<std::string> extras = app.remaining();
+  if (extras.empty()) throw UsageError("which command? craton --help lists them");
+  if (extras.front().starts_with("-")) fail_unknown_flag(app, extras.front());
+  const auto nearest = nearest_name(extras.front(), {"run", "info", "doctor", "version"});
+  throw UsageError("unknown command \"" + extras.front() + "\"" +
+                   (nearest ? "; did you mean " + *nearest + "?" : "; craton --help lists all"));
+}
+
+}  // namespace
+}  // namespace craton::tools
+
+int main(int argc, char** argv) {
+  int exit_code = 0;
+  try {
+    exit_code = craton::tools::start(std::vector<std::string>(argv + 1, argv + argc));
+  } catch (const craton::tools::UsageError& error) {
+    craton::tools::print_line_to_stderr(error.what());
+    return craton::tools::exit_usage;
+  } catch (const craton::Error& error) {
+    craton::tools::print_line_to_stderr(error.what());
+    return error.code() == craton::ErrorCode::invalid_argument ? craton::tools::exit_usage
+                                                               : craton::tools::exit_failure;
+  } catch (const std::exception& error) {
+    craton::tools::print_line_to_stderr(std::string("internal error: ") + error.what());
+    return craton::tools::exit_failure;
+  }
+  // What was printed may have got lost on the way: `craton info > /dev/full` is a failure.
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    craton::tools::print_line_to_stderr("cannot write to standard output");
+    return craton::tools::exit_failure;
+  }
+  return exit_code;
+}

@@ -1,0 +1,50 @@
+// `craton run`: from the options of the command line to a launched job.
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "base/error.hpp"
+#include "commands.hpp"
+#include "job/launcher.hpp"
+#include "job/placement.hpp"
+
+namespace craton::tools {
+
+namespace {
+
+job::OutputMode output_mode(const std::string& name) {
+  if (name == "prefix") return job::OutputMode::prefix;
+  return name == "ordered" ? job::OutputMode::ordered : job::OutputMode::raw;
+}
+
+}  // namespace
+
+int run_main(const RunRequest& request) {
+  const Options& options = request.options;
+  job::LaunchRequest launch;
+  launch.placements = job::place_ranks(request.ranks, job::split_hosts(options.text(Option::host)),
+                                       static_cast<fabric::Rank>(options.integer(Option::ranks_per_node)));
+  launch.command = request.command;
+  for (const std::string& variable : options.rank_environment()) {
+    const std::size_t equals = variable.find('=');
+    launch.environment.emplace_back(variable.substr(0, equals), variable.substr(equals + 1));
+  }
+  std::istringstream agent(options.text(Option::launch_agent));
+  for (std::string word; agent >> word;) launch.launch_agent.push_back(word);
+  const bool all_here =
+      std::all_of(launch.placements.begin(), launch.placements.end(),
+                  [](const job::Placement& place) { return job::is_this_host(place.host); });
+  if (launch.launch_agent.empty() && !all_here) {
+    throw Error(ErrorCode::invalid_argument, {.asked = "cannot start ranks on other hosts",
+                                              .happened = "--launch-agent is empty",
+                                              .limit = {},
+                                              .remedy = "leave it out for ssh, or name the command to use"});
+  }
+  launch.output = output_mode(options.text(Option::output));
+  launch.timeout_ns = options.duration_ns(Option::timeout);
+  launch.connect_timeout_ns = options.duration_ns(Option::connect_timeout);
+  return job::launch(launch);
+}
+
+}  // namespace craton::tools
