@@ -418,11 +418,13 @@ void WiredFabric::Loopback::push(Rank source, HandlerId handler, const std::byte
   queued_bytes_ += bytes;
   CRATON_ASSERT(queued_bytes_ <= max_loopback_bytes);
   fabric_.handlers_[handler].parked.fetch_add(1);
+  queued_.fetch_add(1, std::memory_order_relaxed);
   queue_.push_back(
       {.source = source, .handler = handler, .payload = std::vector<std::byte>(payload, payload + bytes)});
 }
 
 bool WiredFabric::Loopback::poll() {
+  if (queued_.load(std::memory_order_relaxed) == 0) return false;
   std::vector<Queued> ready;
   {
     const std::lock_guard lock(lock_);
@@ -433,6 +435,7 @@ bool WiredFabric::Loopback::poll() {
     const auto first_waiting = std::stable_partition(queue_.begin(), queue_.end(), deliverable);
     ready.assign(std::make_move_iterator(queue_.begin()), std::make_move_iterator(first_waiting));
     queue_.erase(queue_.begin(), first_waiting);
+    queued_.fetch_sub(ready.size(), std::memory_order_relaxed);
     for (const Queued& each : ready) queued_bytes_ -= each.payload.size();
   }
   for (const Queued& each : ready) {

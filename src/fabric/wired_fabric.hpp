@@ -84,7 +84,8 @@ class WiredFabric final : public Fabric, private TransportEvents {
     };
     WiredFabric& fabric_;
     std::mutex lock_;
-    std::vector<Queued> queue_;  ///< oldest first
+    std::vector<Queued> queue_;           ///< oldest first
+    std::atomic<std::size_t> queued_{0};  ///< its size, so that most polls need no lock
     std::size_t queued_bytes_ = 0;
   };
   struct HandlerEntry {

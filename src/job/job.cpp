@@ -154,6 +154,7 @@ Job::Job(std::unique_ptr<Clock> clock, Found found, const Options& options)
 
 Job::~Job() {
   if (watched_) fabric_.progress().unwatch(found_.control->fd());
+  fabric_.progress().stop();  // before what its handlers use is destroyed: the barrier goes before the fabric
 }
 
 void Job::peer_lost(void* context, Rank peer) noexcept {

@@ -381,14 +381,13 @@ void Connection::writable() {
 bool Connection::receive() {
   if (state() == State::ended) return false;
   bool worked = false;
-  {
-    const std::lock_guard lock(lock_);
-    corked_ = true;
-  }
   for (std::size_t taken = 0; taken < bytes_per_turn;) {
     const bool streaming = stream_.missing_bytes != 0;
     std::byte* to = streaming ? stream_.to : input_.get() + input_end_;
-    const std::size_t room = streaming ? stream_.missing_bytes : input_bytes - input_end_;
+    std::size_t room = streaming ? stream_.missing_bytes : input_bytes - input_end_;
+    // In a run of large payloads only the header is read into the buffer, so that all of the next payload
+    // goes to its place at once.
+    if (!streaming && after_stream_ && input_end_ == 0) room = sizeof(FrameHeader);
     const ssize_t received = ::recv(socket_.get(), to, room, MSG_DONTWAIT);
     if (received <= 0) {
       if (received < 0 && (errno == EAGAIN || errno == EINTR)) break;
@@ -397,7 +396,11 @@ bool Connection::receive() {
       end(cause_.empty() ? failure : cause_);
       return true;
     }
-    worked = true;
+    if (!worked) {
+      worked = true;
+      const std::lock_guard lock(lock_);
+      corked_ = true;
+    }
     const auto bytes = static_cast<std::size_t>(received);
     taken += bytes;
     if (streaming) {
@@ -410,10 +413,11 @@ bool Connection::receive() {
     }
     if (bytes < room) break;  // that was all
   }
+  if (!worked) return false;
   const std::lock_guard lock(lock_);
   corked_ = false;
   if (!queue_.empty()) flush_queue();
-  return worked;
+  return true;
 }
 
 /// Serves the whole frames in the input buffer. \returns false if the connection has ended
@@ -431,10 +435,12 @@ bool Connection::parse() {
     const std::byte* payload = input_.get() + input_begin_ + sizeof header;
     const std::size_t arrived = available - sizeof header;
     if (arrived >= header.payload_bytes) {
+      after_stream_ = false;
       input_begin_ += sizeof header + header.payload_bytes;
       if (!serve(header, payload)) return false;
     } else if (header.payload_bytes > in_place_bytes) {
       input_begin_ = input_end_ = 0;
+      after_stream_ = true;
       return begin_stream(header, payload, arrived);
     } else {
       break;

@@ -182,6 +182,7 @@ class Connection {
   std::size_t input_begin_ = 0;
   std::size_t input_end_ = 0;
   Stream stream_;
+  bool after_stream_ = false;  ///< the last payload was large
   alignas(8) std::byte aligned_message_[max_message_bytes];
 };
 

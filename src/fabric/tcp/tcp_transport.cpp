@@ -21,8 +21,10 @@ namespace craton::fabric::tcp {
 
 namespace {
 
-/// The epoll set is asked once for so many looks at the connection where traffic was last.
+/// The epoll set is asked once for so many looks at the connection where traffic was last; less often while
+/// an answer is awaited there.
 constexpr unsigned polls_per_set_look = 4;
+constexpr unsigned polls_per_set_look_awaiting = 16;
 /// Connections that have not proven who they are, and how long they may take.
 constexpr std::size_t max_strangers = 64;
 constexpr TimeNs stranger_patience_ns = 5'000'000'000;
@@ -267,14 +269,16 @@ bool TcpTransport::poll_set() {
 }
 
 bool TcpTransport::ready_to_sleep() {
-  polls_ = polls_per_set_look - 1;  // whatever wakes us, the set is asked first
+  polls_ = polls_per_set_look_awaiting;  // whatever wakes us, the set is asked first
   return true;
 }
 
 bool TcpTransport::poll() {
-  bool worked = false;
-  if (Connection* hot = hot_.load(std::memory_order_relaxed)) worked = serve(*hot, EPOLLIN);
-  if (!worked && (++polls_ % polls_per_set_look == 0 || hot_.load(std::memory_order_relaxed) == nullptr)) {
+  Connection* const hot = hot_.load(std::memory_order_relaxed);
+  bool worked = hot != nullptr && serve(*hot, EPOLLIN);
+  const unsigned period = hot == nullptr ? 1 : hot->idle() ? polls_per_set_look : polls_per_set_look_awaiting;
+  if (!worked && ++polls_ >= period) {
+    polls_ = 0;
     worked = poll_set();
   }
   if (timer_) {

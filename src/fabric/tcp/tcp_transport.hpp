@@ -93,7 +93,7 @@ class TcpTransport final : public Transport {
   std::vector<std::unique_ptr<Connection>> buried_;  ///< ended before they were proven; freed after a poll
   std::vector<Dial> dials_;
   std::atomic<Connection*> hot_{nullptr};  ///< where traffic was last: looked at before the set is asked
-  unsigned polls_ = 0;
+  unsigned polls_ = 0;                     ///< since the set was asked
   std::atomic<std::uint64_t> refused_{0};
   std::string last_failure_;
 };
