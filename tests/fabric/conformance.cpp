@@ -97,7 +97,9 @@ const char* last_failed_check() noexcept {
   return failed_check;
 }
 
-void forget_failed_check() noexcept { failed_check[0] = '\0'; }
+void forget_failed_check() noexcept {
+  failed_check[0] = '\0';
+}
 
 std::vector<std::byte> pattern(std::uint64_t key, std::size_t bytes) {
   std::vector<std::byte> made(bytes);
