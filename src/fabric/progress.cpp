@@ -256,9 +256,13 @@ Status Progress::wait_until(FunctionRef<bool()> condition, TimeNs deadline_ns) {
   Status status = Status::ok;
   TimeNs now_ns = clock_.now_ns();
   TimeNs spin_until_ns = now_ns + options_.spin_ns;
+  bool worked = false;  // since the clock was read
   for (unsigned polls = 1; !condition(); ++polls) {
-    const bool worked = try_poll();
-    if (!worked) spin_pause();
+    if (try_poll()) {
+      worked = true;
+    } else {
+      spin_pause();
+    }
     if (polls % polls_per_clock_reading != 0) continue;
     now_ns = clock_.now_ns();
     if (now_ns >= deadline_ns) {
@@ -267,6 +271,7 @@ Status Progress::wait_until(FunctionRef<bool()> condition, TimeNs deadline_ns) {
     }
     if (worked) {
       spin_until_ns = now_ns + options_.spin_ns;
+      worked = false;
     } else if (now_ns >= spin_until_ns) {
       if (sleep(condition, deadline_ns)) break;
       spin_until_ns = clock_.now_ns() + options_.spin_ns;

@@ -418,7 +418,7 @@ Status SimFabric::send(Rank target, HandlerId handler, const void* payload, std:
   if (bytes != 0) message.payload.assign(first, first + bytes);
   world_.scheduler_.note("send", rank(), target, message.number);
   if (room()) {
-    transmit(target, std::move(message));
+    transmit(target, message);
   } else {
     way.overflow.push_back(std::move(message));
   }
@@ -426,7 +426,7 @@ Status SimFabric::send(Rank target, HandlerId handler, const void* payload, std:
   return Status::ok;
 }
 
-void SimFabric::transmit(Rank target, World::Message message) {
+void SimFabric::transmit(Rank target, const World::Message& message) {
   World::Channel& way = world_.channel(rank(), target);
   const Mutation mutation = world_.options_.mutation;
   way.used_bytes += message.payload.size() + Profile::message_header_bytes;
@@ -481,7 +481,7 @@ void SimFabric::return_room(Rank target, std::size_t bytes) {
              world_.profile_.ring_bytes) {
     World::Message message = std::move(way.overflow.front());
     way.overflow.pop_front();
-    transmit(target, std::move(message));
+    transmit(target, message);
   }
   if (!dead()) wake_waiters();
 }

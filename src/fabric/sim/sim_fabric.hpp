@@ -72,7 +72,7 @@ class SimFabric final : public Fabric {
   bool reaches_target(const Operation& operation) const noexcept;
 
   // The life of a message.
-  void transmit(Rank target, World::Message message);
+  void transmit(Rank target, const World::Message& message);
   void arrived(Rank source, const World::Message& message);
   void handle(Rank source, const World::Message& message);
   void run_handler(Rank source, const World::Message& message);

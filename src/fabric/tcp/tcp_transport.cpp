@@ -23,7 +23,7 @@ namespace {
 
 /// The epoll set is asked once for so many looks at the connection where traffic was last; less often while
 /// an answer is awaited there.
-constexpr unsigned polls_per_set_look = 4;
+constexpr unsigned polls_per_set_look = 8;
 constexpr unsigned polls_per_set_look_awaiting = 16;
 /// Connections that have not proven who they are, and how long they may take.
 constexpr std::size_t max_strangers = 64;

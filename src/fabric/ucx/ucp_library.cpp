@@ -23,6 +23,7 @@ constexpr unsigned oldest_minor = 13;
 struct Setting {
   const char* name;
   const char* value;
+  bool user_decides = false;  ///< left alone where it is set
 };
 
 // The names are those of UCX 1.13. Each is one way in which UCX changes its host.
@@ -35,7 +36,8 @@ constexpr Setting quiet_settings[] = {
     {"UCX_MEM_CUDA_HOOK_MODE", "none"},  // the same for CUDA's
     {"UCX_MEM_MALLOC_HOOKS", "n"},       // replacing malloc
     {"UCX_MEM_MALLOC_RELOC", "n"},
-    {"UCX_VFS_ENABLE", "n"},  // a thread and a file system for its own inspection
+    {"UCX_LOG_LEVEL", "error", true},  // warnings of transports that are merely not there
+    {"UCX_VFS_ENABLE", "n"},           // a thread and a file system for its own inspection
 };
 
 template <typename Function>
@@ -87,6 +89,7 @@ UcpLibrary load() {
 QuietEnvironment::QuietEnvironment() {
   for (const Setting& setting : quiet_settings) {
     const char* before = std::getenv(setting.name);
+    if (setting.user_decides && before != nullptr) continue;
     saved_.push_back({setting.name, before != nullptr, before == nullptr ? "" : before});
     ::setenv(setting.name, setting.value, 1);
   }

@@ -26,6 +26,7 @@ namespace craton::fabric::ucx {
 
 /// The functions, under their own names: `library.ucp_put_nbx(...)`.
 struct UcpLibrary {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): the name of a member takes none
 #define CRATON_DECLARE_FUNCTION(name) decltype(&::name) name = nullptr;
   CRATON_UCP_FUNCTIONS(CRATON_DECLARE_FUNCTION)
 #undef CRATON_DECLARE_FUNCTION
