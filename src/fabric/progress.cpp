@@ -30,6 +30,9 @@ constexpr std::uint64_t first_watch = 16;
 /// How often an application thread that leaves looks again for what arrived meanwhile before the agent takes
 /// over.
 constexpr int looks_on_leaving = 2;
+/// While traffic keeps a thread from sleeping, it looks this often at what it would see when it sleeps:
+/// watches.
+constexpr TimeNs look_every_ns = 1'000'000;
 /// Reading the clock costs as much as a few polls of shared memory.
 constexpr unsigned polls_per_clock_reading = 8;
 
@@ -189,6 +192,12 @@ void Progress::look_at_sources() {
   if (passed_on) notify();
 }
 
+void Progress::look_now_and_then(TimeNs now_ns) {
+  if (now_ns - looked_ns_.load(std::memory_order_relaxed) < look_every_ns) return;
+  looked_ns_.store(now_ns, std::memory_order_relaxed);
+  look_at_sources();
+}
+
 void Progress::agent_main() {
   doorbell_.polling.fetch_add(1);
   TimeNs spin_until_ns = 0;
@@ -196,7 +205,9 @@ void Progress::agent_main() {
     const bool on_duty = application_pollers_.load() == 0;
     if (on_duty) {
       if (try_poll()) {
-        spin_until_ns = clock_.now_ns() + options_.spin_ns;
+        const TimeNs now_ns = clock_.now_ns();
+        look_now_and_then(now_ns);
+        spin_until_ns = now_ns + options_.spin_ns;
         continue;
       }
       if (clock_.now_ns() < spin_until_ns) {
@@ -270,6 +281,7 @@ Status Progress::wait_until(FunctionRef<bool()> condition, TimeNs deadline_ns) {
       break;
     }
     if (worked) {
+      look_now_and_then(now_ns);
       spin_until_ns = now_ns + options_.spin_ns;
       worked = false;
     } else if (now_ns >= spin_until_ns) {

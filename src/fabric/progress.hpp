@@ -93,6 +93,7 @@ class Progress {
   bool try_poll();
   bool poll_all();
   void look_at_sources();
+  void look_now_and_then(TimeNs now_ns);
   void run_watch(std::uint64_t id);
   bool ready_to_sleep();
   void begin_application_polling();
@@ -119,7 +120,8 @@ class Progress {
   std::atomic<std::uint32_t> followers_{
       0};  ///< with a network: application threads asleep on doorbell_.sequence
   std::atomic<bool> leader_asleep_{false};
-  std::mutex watch_lock_;  ///< held while a watch runs
+  std::atomic<TimeNs> looked_ns_{0};  ///< when watches were last looked at by a thread that was kept busy
+  std::mutex watch_lock_;             ///< held while a watch runs
   std::vector<Watch> watches_;
   std::uint64_t next_watch_ = 0;
   std::atomic<bool> stopping_{false};

@@ -14,22 +14,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "fiber/sanitizer.hpp"
 #include "fiber/stack.hpp"
-
-#if defined(__SANITIZE_ADDRESS__)
-#define CRATON_FIBER_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define CRATON_FIBER_ASAN 1
-#endif
-#endif
-#if defined(__SANITIZE_THREAD__)
-#define CRATON_FIBER_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define CRATON_FIBER_TSAN 1
-#endif
-#endif
 
 #if defined(CRATON_FIBER_ASAN)
 #include <sanitizer/common_interface_defs.h>

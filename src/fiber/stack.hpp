@@ -11,6 +11,11 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "fiber/sanitizer.hpp"
+
+#if defined(CRATON_FIBER_ASAN)
+#include <sanitizer/asan_interface.h>
+#endif
 
 namespace craton::fiber {
 
@@ -37,12 +42,25 @@ class Stack {
   }
   Stack(const Stack&) = delete;
   Stack& operator=(const Stack&) = delete;
-  ~Stack() { ::munmap(lowest_, mapped_bytes_); }
+  ~Stack() {
+#if defined(CRATON_FIBER_ASAN)
+    // The frames that a fiber left for good are still marked, and whatever is mapped here next would inherit
+    // that.
+    __asan_unpoison_memory_region(lowest_, mapped_bytes_);
+#endif
+    ::munmap(lowest_, mapped_bytes_);
+  }
 
-  std::byte* bottom() const noexcept { return lowest_ + guard_bytes_; }
-  std::size_t bytes() const noexcept { return mapped_bytes_ - guard_bytes_; }
+  std::byte* bottom() const noexcept {
+    return lowest_ + guard_bytes_;
+  }
+  std::size_t bytes() const noexcept {
+    return mapped_bytes_ - guard_bytes_;
+  }
   /// One past the highest byte; aligned to a page.
-  std::byte* top() const noexcept { return lowest_ + mapped_bytes_; }
+  std::byte* top() const noexcept {
+    return lowest_ + mapped_bytes_;
+  }
 
  private:
   Error cannot_map(int errno_value) const {
