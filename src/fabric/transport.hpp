@@ -63,7 +63,7 @@ class Transport : public Pollable {
 
   /// What peers need to know to reach this rank, for Bootstrap::exchange.
   virtual std::string address() const = 0;
-  /// Starts wiring to a peer with its address. Wiring goes on in poll().
+  /// Starts wiring to a peer with its address, before the first poll(). Wiring goes on in poll().
   virtual void connect(Rank peer, const std::string& address) = 0;
   /// True when a connected peer can be used.
   virtual bool connected(Rank peer) const noexcept = 0;

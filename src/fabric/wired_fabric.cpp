@@ -77,7 +77,6 @@ WiredFabric::WiredFabric(Bootstrap& bootstrap, const WiredOptions& options, cons
   find_nodes(bootstrap, options);
   make_transports(bootstrap, options);
   barrier_ = std::make_unique<Barrier>(*this, fabric_barrier_handler);
-  progress_->start();
   try {
     connect_all(bootstrap, options);
   } catch (...) {
@@ -163,6 +162,7 @@ void WiredFabric::connect_all(Bootstrap& bootstrap, const WiredOptions& options)
     if (links_[peer] != nullptr) links_[peer]->connect(peer, addresses[links_[peer] == shm_.get() ? 0 : 1]);
     if (atomic_links_[peer] != links_[peer]) atomic_links_[peer]->connect(peer, addresses[1]);
   }
+  progress_->start();  // not before: connect() and poll() do not go together
   const auto reachable = [&](Rank peer) {
     return (links_[peer] == nullptr || links_[peer]->connected(peer)) &&
            (atomic_links_[peer] == nullptr || atomic_links_[peer]->connected(peer));
@@ -369,8 +369,12 @@ void WiredFabric::set_handler(HandlerId id, Handler handler, void* context) {
   CRATON_ASSERT(id < max_handlers);
   CRATON_ASSERT(id != wake_handler);
   CRATON_ASSERT(handlers_[id].handler.load() == nullptr);
-  handlers_[id].context = context;
-  handlers_[id].handler.store(handler, std::memory_order_release);
+  {
+    // Not while the loopback sorts out what can be delivered: a later message must not pass an earlier one.
+    const auto held = loopback_.hold();
+    handlers_[id].context = context;
+    handlers_[id].handler.store(handler, std::memory_order_release);
+  }
   // Messages that waited for it are delivered by the next poll.
   if (progress_ != nullptr)
     ring(shm_ != nullptr ? shm_->doorbell() : private_doorbell_, progress_->wake_fd());

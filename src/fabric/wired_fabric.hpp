@@ -75,6 +75,8 @@ class WiredFabric final : public Fabric, private TransportEvents {
     void push(Rank source, HandlerId handler, const std::byte* payload, std::size_t bytes);
     bool poll() override;
     bool ready_to_sleep() override;
+    /// Keeps it from delivering.
+    std::unique_lock<std::mutex> hold() { return std::unique_lock(lock_); }
 
    private:
     struct Queued {

@@ -27,7 +27,7 @@ std::uint64_t storm_key(Rank source, std::uint32_t sequence) {
 std::vector<std::byte> storm_message(Rank source, std::uint32_t sequence, std::size_t bytes) {
   std::vector<std::byte> message = pattern(storm_key(source, sequence), bytes);
   const StormHeader header{sequence, static_cast<std::uint32_t>(bytes)};
-  std::memcpy(message.data(), &header, std::min(bytes, sizeof header));
+  if (bytes != 0) std::memcpy(message.data(), &header, std::min(bytes, sizeof header));
   return message;
 }
 

@@ -40,9 +40,12 @@ struct Wiring {
 };
 
 constexpr std::array wirings{
-    Wiring{"shm", "shm", nullptr, 1, 4},          Wiring{"tcp", "tcp", nullptr, 4, 4},
-    Wiring{"mixed", "tcp", nullptr, 2, 4},        Wiring{"ucx_tcp", "ucx", "tcp", 4, 3},
-    Wiring{"ucx_shm", "ucx", "posix,sysv", 4, 3}, Wiring{"netns", "tcp", nullptr, 2, 4, true},
+    Wiring{"shm", "shm", nullptr, 1, 4},
+    Wiring{"tcp", "tcp", nullptr, 4, 4},
+    Wiring{"mixed", "tcp", nullptr, 2, 4},
+    Wiring{"ucx_tcp", "ucx", "tcp", 4, 3},
+    Wiring{"ucx_shm", "ucx", "posix,sysv", 4, 3, false, true},
+    Wiring{"netns", "tcp", nullptr, 2, 4, true},
 };
 
 constexpr int job_limit_s = 90;

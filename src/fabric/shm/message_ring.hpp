@@ -63,6 +63,9 @@ class RingProducer {
     return true;
   }
 
+  /// True if the consumer has freed something since push() last looked.
+  bool room_changed() const noexcept { return header_->head.load() != head_seen_; }
+
  private:
   std::uint64_t filler_bytes(std::uint64_t needed) const noexcept {
     const std::uint64_t to_end = capacity_ - tail_ % capacity_;

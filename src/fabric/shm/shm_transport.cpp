@@ -327,13 +327,34 @@ bool ShmTransport::send(Rank target, HandlerId handler, const void* payload, std
   if (neighbour.gone.load(std::memory_order_relaxed)) return true;  // dropped: the rank is dead
   const std::lock_guard lock(neighbour.send_lock);
   if (neighbour.backlog.empty() && push(neighbour, handler, payload, bytes)) return true;
-  if (may_refuse) return false;
+  if (may_refuse) {
+    if (!neighbour.refused) refusals_.fetch_add(1);
+    neighbour.refused = true;
+    return false;
+  }
   neighbour.backlog_bytes += bytes;
   CRATON_ASSERT(neighbour.backlog_bytes <= max_backlog_bytes);
   const auto* first = static_cast<const std::byte*>(payload);
   if (neighbour.backlog.empty()) backlogs_.fetch_add(1);
   neighbour.backlog.push_back({.handler = handler, .payload = std::vector<std::byte>(first, first + bytes)});
   return true;
+}
+
+/// Whether a thread that was refused may find room now. The ring of the doorbell that tells of it may meet a
+/// thread that polls for something else, so it is the poll that must find it. \param take it is being passed
+/// on
+bool ShmTransport::room_for_refused(bool take) {
+  if (refusals_.load() == 0) return false;
+  bool found = false;
+  for (const auto& neighbour : neighbours_) {
+    const std::lock_guard lock(neighbour->send_lock);
+    if (!neighbour->refused || (!neighbour->gone.load() && !neighbour->producer.room_changed())) continue;
+    found = true;
+    if (!take) continue;
+    neighbour->refused = false;
+    refusals_.fetch_sub(1);
+  }
+  return found;
 }
 
 void ShmTransport::flush_backlog(Neighbour& neighbour) {
@@ -387,7 +408,7 @@ bool ShmTransport::poll_rings() {
   if (backlogs_.load(std::memory_order_relaxed) != 0) {
     for (const auto& neighbour : neighbours_) flush_backlog(*neighbour);
   }
-  return worked;
+  return room_for_refused(true) || worked;
 }
 
 bool ShmTransport::poll_sockets() {
@@ -426,6 +447,7 @@ bool ShmTransport::ready_to_sleep() {
   for (std::size_t word = 0; word * 64 < neighbours_.size(); ++word) {
     if (pending[word].load() != 0) return false;
   }
+  if (room_for_refused(false)) return false;
   polls_ = polls_per_socket_look - 1;  // whatever wakes us, the sockets are looked at first
   return true;
 }

@@ -72,10 +72,11 @@ class ShmTransport final : public Transport {
     PeerMapping memory;
     ControlView control;
     UniqueFd wake_fd;
-    std::mutex send_lock;  ///< guards producer and backlog
+    std::mutex send_lock;  ///< guards producer, backlog and refused
     RingProducer producer;
     std::deque<Queued> backlog;
     std::size_t backlog_bytes = 0;
+    bool refused = false;                                ///< a thread waits for room
     RingConsumer consumer;                               ///< used in poll() only
     std::unordered_map<RegionId, PeerMapping> mappings;  ///< guarded by sockets_lock_
   };
@@ -91,6 +92,7 @@ class ShmTransport final : public Transport {
   bool drain_ring(Neighbour& neighbour);
   bool push(Neighbour& neighbour, HandlerId handler, const void* payload, std::size_t bytes);
   void flush_backlog(Neighbour& neighbour);
+  bool room_for_refused(bool take);
   bool poll_sockets();
   void accept_strangers();
   bool greet_stranger(int socket);
@@ -114,6 +116,7 @@ class ShmTransport final : public Transport {
   std::mutex sockets_lock_;
   std::vector<Stranger> strangers_;
   std::atomic<std::size_t> backlogs_{0};  ///< neighbours with a backlog
+  std::atomic<std::size_t> refusals_{0};  ///< neighbours whose ring had no room for a thread that waits
   unsigned polls_ = 0;
 };
 
