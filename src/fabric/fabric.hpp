@@ -15,6 +15,7 @@
 ///  rank
 ///    run one at a time, on a thread that waits in the fabric or on the rank's agent. A handler must not
 ///    block or wait; it may issue operations and send messages.
+///    It may run before its own rank has returned from register_region, since others may have.
 ///  * When a rank dies, operations to it complete with Status::peer_lost and sends to it are dropped.
 ///  * All functions may be called from any thread of the rank but where it says otherwise.
 #pragma once

@@ -217,11 +217,14 @@ void Progress::agent_main() {
     }
     doorbell_.epoll_sleepers.fetch_add(1);
     doorbell_.polling.fetch_sub(1);
-    // Off duty, the application thread that polls takes this last look when it leaves.
-    if (!on_duty || ready_to_sleep()) wait_for_descriptors(agent_set_.get(), no_deadline);
+    // Also off duty: whoever rang while the agent was counted as polling relied on it, and the application
+    // thread that is on duty may be asleep.
+    const bool nothing_left = ready_to_sleep();
+    if (nothing_left) wait_for_descriptors(agent_set_.get(), no_deadline);
     doorbell_.polling.fetch_add(1);
     doorbell_.epoll_sleepers.fetch_sub(1);
     look_at_sources();
+    if (!on_duty && !nothing_left) try_poll();
   }
   doorbell_.polling.fetch_sub(1);
 }
