@@ -7,5 +7,5 @@
 extern "C" __attribute__((visibility("default"))) const char* __tsan_default_suppressions();
 
 extern "C" const char* __tsan_default_suppressions() {
-  return "race:killed_during\n";
+  return "race:killed_during\nrace:overlapping_puts\n";
 }
