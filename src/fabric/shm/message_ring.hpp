@@ -63,8 +63,9 @@ class RingProducer {
     return true;
   }
 
-  /// True if the consumer has freed something since push() last looked.
-  bool room_changed() const noexcept { return header_->head.load() != head_seen_; }
+  /// How far the consumer was when push() last looked; then freed() tells whether it has gone further.
+  std::uint64_t head_seen() const noexcept { return head_seen_; }
+  bool freed_since(std::uint64_t head) const noexcept { return header_->head.load() != head; }
 
  private:
   std::uint64_t filler_bytes(std::uint64_t needed) const noexcept {

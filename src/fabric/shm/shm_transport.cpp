@@ -328,8 +328,12 @@ bool ShmTransport::send(Rank target, HandlerId handler, const void* payload, std
   const std::lock_guard lock(neighbour.send_lock);
   if (neighbour.backlog.empty() && push(neighbour, handler, payload, bytes)) return true;
   if (may_refuse) {
-    if (!neighbour.refused) refusals_.fetch_add(1);
-    neighbour.refused = true;
+    // The first refusal since the last was passed on counts: what has been freed since then some thread does
+    // not know, whatever later sends of other threads saw.
+    if (!neighbour.refused_at) {
+      refusals_.fetch_add(1);
+      neighbour.refused_at = neighbour.producer.head_seen();
+    }
     return false;
   }
   neighbour.backlog_bytes += bytes;
@@ -348,10 +352,11 @@ bool ShmTransport::room_for_refused(bool take) {
   bool found = false;
   for (const auto& neighbour : neighbours_) {
     const std::lock_guard lock(neighbour->send_lock);
-    if (!neighbour->refused || (!neighbour->gone.load() && !neighbour->producer.room_changed())) continue;
+    if (!neighbour->refused_at) continue;
+    if (!neighbour->gone.load() && !neighbour->producer.freed_since(*neighbour->refused_at)) continue;
     found = true;
     if (!take) continue;
-    neighbour->refused = false;
+    neighbour->refused_at.reset();
     refusals_.fetch_sub(1);
   }
   return found;

@@ -11,6 +11,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -72,12 +73,12 @@ class ShmTransport final : public Transport {
     PeerMapping memory;
     ControlView control;
     UniqueFd wake_fd;
-    std::mutex send_lock;  ///< guards producer, backlog and refused
+    std::mutex send_lock;  ///< guards producer, backlog and refused_at
     RingProducer producer;
     std::deque<Queued> backlog;
     std::size_t backlog_bytes = 0;
-    bool refused = false;                                ///< a thread waits for room
-    RingConsumer consumer;                               ///< used in poll() only
+    std::optional<std::uint64_t> refused_at;  ///< a thread waits for room since the ring's head was this
+    RingConsumer consumer;                    ///< used in poll() only
     std::unordered_map<RegionId, PeerMapping> mappings;  ///< guarded by sockets_lock_
   };
   /// A connection whose hello has not come yet. Guarded by sockets_lock_.
