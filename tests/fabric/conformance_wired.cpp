@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
-#include <cstdlib>
 #include <ctime>
 #include <exception>
 #include <optional>
@@ -137,11 +136,6 @@ TEST_P(WiredConformance, Holds) {
   const Rank size =
       std::clamp(one.ranks_at_most, Rank{1}, std::max(one.ranks_at_least, wiring.ranks_at_most));
   const std::optional<Rank> victim = one.victim ? std::optional(size - 1) : std::nullopt;
-  if (one.victim && wiring.told_of_deaths && std::getenv("TEST_UCX_SHM_DEATHS") == nullptr) {
-    GTEST_SKIP()
-        << "an operation to a rank killed over UCX's shared memory now and then never ends (docs/fabric.md); "
-           "TEST_UCX_SHM_DEATHS=1 runs it all the same";
-  }
   std::optional<NetworkNamespaces> namespaces;
   if (wiring.namespaces && !namespaces.emplace().reason_why_not().empty())
     GTEST_SKIP() << namespaces->reason_why_not();

@@ -124,11 +124,17 @@ class OverUcx : public ::testing::TestWithParam<Network> {
   bool reports_death() const { return std::string(GetParam().transports) == "tcp"; }
 };
 
-#define CRATON_INSTANTIATE_OVER_UCX(Suite)                                                            \
-  INSTANTIATE_TEST_SUITE_P(                                                                           \
-      Networks, Suite,                                                                                \
-      ::testing::Values(Network{"tcp", "tcp", false}, Network{"shm", "shm,self", false},              \
-                        Network{"tcp_native", "tcp", true}, Network{"shm_native", "shm,self", true}), \
+inline constexpr Network over_tcp{"tcp", "tcp", false};
+inline constexpr Network over_shm{"shm", "shm,self", false};
+inline constexpr Network over_tcp_native{"tcp_native", "tcp", true};
+inline constexpr Network over_shm_native{"shm_native", "shm,self", true};
+
+#define CRATON_INSTANTIATE_OVER(Suite, ...)            \
+  INSTANTIATE_TEST_SUITE_P(                            \
+      Networks, Suite, ::testing::Values(__VA_ARGS__), \
       [](const ::testing::TestParamInfo<Network>& network) { return network.param.name; })
+#define CRATON_INSTANTIATE_OVER_UCX(Suite) \
+  CRATON_INSTANTIATE_OVER(Suite, over_tcp, over_shm, over_tcp_native, over_shm_native)
+#define CRATON_INSTANTIATE_OVER_SHARED_MEMORY(Suite) CRATON_INSTANTIATE_OVER(Suite, over_shm, over_shm_native)
 
 }  // namespace craton::fabric::ucx::testing

@@ -20,6 +20,7 @@ constexpr HandlerId test_handler = 8;
 
 class Process : public OverUcx {};
 class Death : public OverUcx {};
+class DeathInSharedMemory : public OverUcx {};
 class Trust : public OverUcx {};
 
 /// What UCX could change in its host: signal handlers and the first instructions of functions of libc.
@@ -246,9 +247,85 @@ TEST_P(Death, OfOneRankLeavesTheOthersAlone) {
   });
 }
 
+/// Memory that kills who reads it.
+std::byte* deadly_memory(std::size_t bytes) {
+  void* const memory = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  expect(memory != MAP_FAILED, "no memory");
+  const auto die = [](int) { ::kill(::getpid(), SIGKILL); };
+  for (const int signal : {SIGSEGV, SIGBUS}) std::signal(signal, die);
+  return static_cast<std::byte*>(memory);
+}
+
+// Forbids: a rank that hears nobody any more because one died while it put something into its queue. UCX
+// copies what is sent after it has taken a slot of the queue and before it hands the slot over.
+TEST_P(DeathInSharedMemory, InTheMiddleOfASendLeavesTheOthersAlone) {
+  RunOptions dying = options();
+  dying.expect_killed = {1};
+  run_ranks(3, dying, [](TestRank& self) {
+    constexpr std::size_t bytes = 4000;
+    constexpr std::uint64_t rounds = 200;
+    std::uint64_t heard = 0;
+    self.handlers[test_handler] = [&](Rank, const std::byte*, std::size_t) { ++heard; };
+    self.register_region(1U << 20);
+    self.exchange("ready");
+    if (self.rank() == 1) {
+      const std::byte* const source = deadly_memory(bytes);
+      Completion put;
+      self.put(0, 4096, source, bytes, put);
+      self.wait_until([] { return false; }, 1'000'000'000);
+      expect(false, "survived");
+    }
+    wait_for_death(self, false, [] { return true; });
+    // Both ways, so that rank 0 hears requests and answers behind what the dead has left.
+    const Rank other = 2 - self.rank();
+    for (std::uint64_t round = 0; round < rounds; ++round) {
+      std::uint64_t value = 0;
+      Completion done;
+      self.atomic(AtomicKind::fetch_add, other, 8, 1, 0, &value, done);
+      expect(self.wait(done) == Status::ok, "an atomic between survivors");
+      expect_equal(value, round, "the word of a survivor");
+      self.send(other, test_handler, nullptr, 0);
+    }
+    expect(self.wait_until([&] { return heard == rounds; }), "survivors do not hear each other");
+    const std::uint64_t sleeps = self.sleeps;
+    self.wait_until([] { return false; }, 100'000'000);
+    expect(self.sleeps > sleeps, "what the dead has left keeps a survivor from sleeping");
+    expect(self.wait_until([&] { return self.transport().say_farewell(other); }), "cannot say farewell");
+    expect(self.wait_until([&] { return self.left.count(other) == 1; }), "a farewell did not come");
+  });
+}
+
+// Forbids: an operation to a dead rank that ends only when UCX gives it back, which over shared memory is
+// never; and UCX reading or writing a caller's memory after the operation has ended.
+TEST_P(DeathInSharedMemory, EndsOperationsAtOnceAndLetsGoOfTheirMemory) {
+  RunOptions dying = options();
+  dying.expect_killed = {1};
+  run_ranks(2, dying, [](TestRank& self) {
+    constexpr std::size_t bytes = 8U << 20;
+    self.register_region(bytes);
+    self.exchange("ready");
+    if (self.rank() == 1) ::kill(::getpid(), SIGKILL);  // without serving what is on its way
+    RegionMemory memory("caller's", 2 * bytes);
+    Completion operations;
+    // More than its queue holds.
+    for (int round = 0; round < 4; ++round) {
+      self.get(memory.data(), 1, 0, bytes, operations);
+      self.put(1, 0, memory.data() + bytes, bytes, operations);
+    }
+    self.wait_until([] { return false; }, 50'000'000);
+    expect(!operations.done(), "all was taken, so nothing was tested");
+    self.transport().disconnect(1);
+    self.transport().poll();
+    expect(operations.done() && operations.status() == Status::peer_lost, "an operation has not ended");
+    expect(::mprotect(memory.data(), 2 * bytes, PROT_NONE) == 0, "mprotect");
+    self.wait_until([] { return false; }, 100'000'000);
+  });
+}
+
 CRATON_INSTANTIATE_OVER_UCX(Process);
 CRATON_INSTANTIATE_OVER_UCX(Trust);
 CRATON_INSTANTIATE_OVER_UCX(Death);
+CRATON_INSTANTIATE_OVER_SHARED_MEMORY(DeathInSharedMemory);
 
 }  // namespace
 

@@ -8,8 +8,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
-
-#include "base/error.hpp"
+#include <utility>
 
 namespace craton::fabric::ucx {
 
@@ -109,6 +108,13 @@ const UcpLibrary& ucp_library() {
   // A loaded library belongs to the process, whoever loads it. A failed load is tried again at the next call.
   static const UcpLibrary library = load();
   return library;
+}
+
+void fail(const UcpLibrary& ucp, ErrorCode code, std::string asked, ucs_status_t status, std::string remedy) {
+  throw Error(code, {.asked = std::move(asked),
+                     .happened = fmt::format("UCX {}: {}", ucp.version, ucp.ucs_status_string(status)),
+                     .limit = {},
+                     .remedy = std::move(remedy)});
 }
 
 UcxAvailability ucx_availability() {

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
+
 namespace craton::fabric::ucx {
 
 // Every function that Craton calls. One list, so that none is declared and not resolved.
@@ -55,5 +57,9 @@ class QuietEnvironment {
 /// The library, loaded on the first call and kept until the process ends: UCX cannot be unloaded safely.
 /// \throws Error not_found, not_supported
 const UcpLibrary& ucp_library();
+
+/// Throws an Error that says what UCX answered.
+[[noreturn]] void fail(const UcpLibrary& ucp, ErrorCode code, std::string asked, ucs_status_t status,
+                       std::string remedy);
 
 }  // namespace craton::fabric::ucx

@@ -62,12 +62,12 @@ void UcxTransport::post(Peer& peer, FrameKind kind, HandlerId handler, const voi
   parameters.op_attr_mask =
       UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
   parameters.cb.send = &UcxTransport::post_ended;
-  parameters.user_data = frame.get();
+  OutgoingFrame& sent = peer.frames.add(std::move(frame));
+  parameters.user_data = &sent;
   // Eager: with a rendezvous the receiver would have to fetch the payload, and order would be lost.
   parameters.flags = UCP_AM_SEND_FLAG_EAGER;
-  OutgoingFrame* const sent = frame.release();
   const ucs_status_ptr_t request =
-      ucp_.ucp_am_send_nbx(peer.endpoint, frame_message_id, nullptr, 0, sent->wire, sent->bytes, &parameters);
+      ucp_.ucp_am_send_nbx(peer.endpoint, frame_message_id, nullptr, 0, sent.wire, sent.bytes, &parameters);
   if (request != nullptr && !UCS_PTR_IS_ERR(request)) {
     wake_sleeper();
   } else {
@@ -75,16 +75,16 @@ void UcxTransport::post(Peer& peer, FrameKind kind, HandlerId handler, const voi
   }
 }
 
-void UcxTransport::finish_post(OutgoingFrame* sent, ucs_status_t status) noexcept {
-  std::unique_ptr<OutgoingFrame> frame(sent);
+void UcxTransport::finish_post(OutgoingFrame& sent, ucs_status_t status) noexcept {
+  std::unique_ptr<OutgoingFrame> frame = sent.peer->frames.take(sent);
   frame->peer->backlog_bytes -= frame->bytes;
   if (status != UCS_OK) note_failure(*frame->peer, "a message", status);
   if (free_frames_.size() < max_idle_frames) free_frames_.push_back(std::move(frame));
 }
 
 void UcxTransport::post_ended(void* request, ucs_status_t status, void* frame) {
-  auto* const sent = static_cast<OutgoingFrame*>(frame);
-  UcxTransport& transport = *sent->transport;
+  auto& sent = *static_cast<OutgoingFrame*>(frame);
+  UcxTransport& transport = *sent.transport;
   transport.worked_ = true;
   transport.finish_post(sent, status);
   transport.ucp_.ucp_request_free(request);

@@ -210,6 +210,7 @@ void UcxTransport::abandon_operations(Peer& peer) noexcept {
     arrivals_.operations.push_back(
         {&peer, operation->completion, nullptr, 0, operation->epoch, Status::peer_lost});
     operation->completion = nullptr;
+    operation->answers_due = 0;  // a late answer must not be written to where the caller wanted it
   }
 }
 

@@ -10,9 +10,11 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/clock.hpp"
@@ -60,10 +62,33 @@ struct FinishedOperation {
   Status status;
 };
 
+/// Frames that UCX has not taken yet.
+template <typename Frame>
+class FramesInFlight {
+ public:
+  Frame& add(std::unique_ptr<Frame> frame) {
+    frame->place = frames_.size();
+    return *frames_.emplace_back(std::move(frame));
+  }
+  std::unique_ptr<Frame> take(const Frame& frame) noexcept {
+    const std::size_t place = frame.place;
+    std::swap(frames_[place], frames_.back());
+    frames_[place]->place = place;
+    std::unique_ptr<Frame> taken = std::move(frames_.back());
+    frames_.pop_back();
+    return taken;
+  }
+  void clear() noexcept { frames_.clear(); }
+
+ private:
+  std::vector<std::unique_ptr<Frame>> frames_;
+};
+
 /// A frame that UCX has not taken yet. It is reused.
 struct OutgoingFrame {
   UcxTransport* transport;
   Peer* peer;
+  std::size_t place;  ///< in Peer::frames
   std::size_t bytes;
   alignas(8) std::byte wire[max_frame_bytes];
 };
@@ -73,6 +98,7 @@ struct ServiceFrame {
   UcxTransport* transport = nullptr;
   Peer* peer = nullptr;
   Operation* operation = nullptr;  ///< waits for it; null for answers
+  std::size_t place = 0;           ///< in Peer::service_frames
   ServiceHeader header{};
 };
 
@@ -117,6 +143,10 @@ struct Peer {
   std::vector<Operation*> flushing;               ///< wait for the flush in flight
   bool flush_in_flight = false;
   bool flush_wanted = false;  ///< is in UcxTransport::flush_wanted_
+
+  // What UCX has not taken.
+  FramesInFlight<OutgoingFrame> frames;
+  FramesInFlight<ServiceFrame> service_frames;
 
   // The end.
   std::atomic<bool> dead{false};  ///< by what UCX says or disconnect() was told; written under the lock

@@ -90,14 +90,14 @@ void UcxTransport::post_service(Peer& peer, Operation* operation, const ServiceH
   parameters.op_attr_mask =
       UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
   parameters.cb.send = &UcxTransport::service_sent;
-  parameters.user_data = frame.get();
+  ServiceFrame& sent = peer.service_frames.add(std::move(frame));
+  parameters.user_data = &sent;
   parameters.flags = UCP_AM_SEND_FLAG_EAGER;
-  ServiceFrame* const sent = frame.release();
   const ucs_status_ptr_t request =
-      ucp_.ucp_am_send_nbx(peer.endpoint, service_message_id, &sent->header, sizeof sent->header, bytes,
+      ucp_.ucp_am_send_nbx(peer.endpoint, service_message_id, &sent.header, sizeof sent.header, bytes,
                            bytes == nullptr ? 0 : header.bytes, &parameters);
   if (request == nullptr || UCS_PTR_IS_ERR(request)) {
-    sent->operation = nullptr;  // it has not been told to wait for this
+    sent.operation = nullptr;  // it has not been told to wait for this
     finish_service(sent, UCS_PTR_STATUS(request));
     return;
   }
@@ -105,16 +105,16 @@ void UcxTransport::post_service(Peer& peer, Operation* operation, const ServiceH
   wake_sleeper();
 }
 
-void UcxTransport::finish_service(ServiceFrame* sent, ucs_status_t status) noexcept {
-  std::unique_ptr<ServiceFrame> frame(sent);
+void UcxTransport::finish_service(ServiceFrame& sent, ucs_status_t status) noexcept {
+  std::unique_ptr<ServiceFrame> frame = sent.peer->service_frames.take(sent);
   if (status != UCS_OK) note_failure(*frame->peer, "an operation", status);
   if (frame->operation != nullptr) settle(*frame->operation, status);
   if (free_service_frames_.size() < max_idle_frames) free_service_frames_.push_back(std::move(frame));
 }
 
 void UcxTransport::service_sent(void* request, ucs_status_t status, void* frame) {
-  auto* const sent = static_cast<ServiceFrame*>(frame);
-  UcxTransport& transport = *sent->transport;
+  auto& sent = *static_cast<ServiceFrame*>(frame);
+  UcxTransport& transport = *sent.transport;
   transport.worked_ = true;
   transport.finish_service(sent, status);
   transport.ucp_.ucp_request_free(request);

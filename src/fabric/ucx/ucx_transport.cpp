@@ -23,7 +23,7 @@ namespace {
 /// What an address begins with. All ranks of a job must agree on it: atomics on one rank's words must not be
 /// executed by CPUs and network cards, and UCX wants the same error handling at both ends.
 struct AddressPrefix {
-  char format = 1;
+  char format = 2;
   char native;
   char reports_death;
 };
@@ -31,14 +31,6 @@ struct AddressPrefix {
 /// How often UCX asks whether the peer of an idle connection is still there. Its own choice of 20 s is too
 /// long for a job that ends when a rank dies.
 constexpr const char* keepalive_interval = "1s";
-
-[[noreturn]] void fail(const UcpLibrary& ucp, ErrorCode code, std::string asked, ucs_status_t status,
-                       std::string remedy) {
-  throw Error(code, {.asked = std::move(asked),
-                     .happened = fmt::format("UCX {}: {}", ucp.version, ucp.ucs_status_string(status)),
-                     .limit = {},
-                     .remedy = std::move(remedy)});
-}
 
 /// UCX 1.13 has no call that says which transports a context uses, but it prints them: "... flags --
 /// tcp/eth0".
@@ -85,9 +77,9 @@ UcxTransport::UcxTransport(Rank rank, Rank size, const JobSecret& secret, Transp
   for (Rank peer = 0; peer < size; ++peer) peers_.push_back(std::make_unique<Peer>(*this, peer));
   try {
     open_context(options);
-    open_worker();
+    open_workers();
   } catch (...) {
-    destroy_worker();
+    destroy_workers();
     throw;
   }
 }
@@ -145,45 +137,14 @@ void UcxTransport::open_context(const UcxOptions& options) {
   initialise();
 }
 
-void UcxTransport::open_worker() {
-  ucp_worker_params_t parameters{};
-  parameters.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_FLAGS;
-  parameters.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-  parameters.flags = UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK;  // what a dead peer never answered
-  ucs_status_t status = ucp_.ucp_worker_create(context_, &parameters, &worker_);
-  if (status != UCS_OK) {
-    worker_ = nullptr;
-    fail(ucp_, ErrorCode::out_of_resources, "cannot make a UCX worker", status,
-         "check ulimit -n and ulimit -l");
-  }
-  status = ucp_.ucp_worker_get_efd(worker_, &descriptor_);
-  if (status != UCS_OK) {
-    fail(ucp_, ErrorCode::not_supported, "cannot sleep until UCX has something to do", status,
-         "choose other transports with UCX_TLS");
-  }
-  set_handler(frame_message_id, &UcxTransport::frame_arrived);
-  set_handler(service_message_id, &UcxTransport::service_arrived);
-  ucp_address_t* address = nullptr;
-  std::size_t address_bytes = 0;
-  status = ucp_.ucp_worker_get_address(worker_, &address, &address_bytes);
-  if (status != UCS_OK) fail(ucp_, ErrorCode::system, "cannot learn this rank's UCX address", status, {});
+void UcxTransport::open_workers() {
+  workers_.emplace(ucp_, context_, size_, !resources_.network);
+  workers_->set_handler(frame_message_id, &UcxTransport::frame_arrived, this);
+  workers_->set_handler(service_message_id, &UcxTransport::service_arrived, this);
   const AddressPrefix prefix{.native = native_, .reports_death = resources_.network};
   address_.assign(reinterpret_cast<const char*>(&prefix), sizeof prefix);
-  address_.append(reinterpret_cast<const char*>(address), address_bytes);
-  ucp_.ucp_worker_release_address(worker_, address);
+  address_ += workers_->addresses();
   address_digest_ = digest_of(address_);
-}
-
-void UcxTransport::set_handler(unsigned id, ucp_am_recv_callback_t callback) {
-  ucp_am_handler_param_t parameters{};
-  parameters.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
-                          UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
-  parameters.id = id;
-  parameters.flags = UCP_AM_FLAG_WHOLE_MSG;
-  parameters.cb = callback;
-  parameters.arg = this;
-  const ucs_status_t status = ucp_.ucp_worker_set_am_recv_handler(worker_, &parameters);
-  if (status != UCS_OK) fail(ucp_, ErrorCode::system, "cannot receive messages over UCX", status, {});
 }
 
 Capabilities UcxTransport::capabilities() const noexcept {
@@ -208,12 +169,19 @@ void UcxTransport::connect(Rank rank, const std::string& address) {
          {},
          "give all ranks the same UCX_TLS and UCX_NET_DEVICES"});
   }
+  const std::string_view own =
+      workers_->address_for(rank_, std::string_view(address).substr(sizeof(AddressPrefix)));
+  if (own.empty()) {
+    throw Error(ErrorCode::protocol,
+                {asked, fmt::format("its address says nothing to rank {}", rank_), {}, {}});
+  }
   // UCX reads the address where it lies, and wants it aligned.
-  std::vector<std::uint64_t> aligned((address.size() + 7) / 8);
-  std::memcpy(aligned.data(), address.data() + sizeof(AddressPrefix), address.size() - sizeof(AddressPrefix));
+  std::vector<std::uint64_t> aligned((own.size() + 7) / 8);
+  std::memcpy(aligned.data(), own.data(), own.size());
 
   Peer& peer = *peers_[rank];
   const std::lock_guard lock(lock_);
+  if (peer.dead) return;
   CRATON_ASSERT(peer.endpoint == nullptr);
   ucp_ep_params_t parameters{};
   parameters.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
@@ -222,7 +190,7 @@ void UcxTransport::connect(Rank rank, const std::string& address) {
   parameters.err_mode = resources_.network ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE;
   parameters.err_handler.cb = &UcxTransport::endpoint_failed;
   parameters.err_handler.arg = &peer;
-  const ucs_status_t status = ucp_.ucp_ep_create(worker_, &parameters, &peer.endpoint);
+  const ucs_status_t status = ucp_.ucp_ep_create(workers_->of(rank), &parameters, &peer.endpoint);
   if (status != UCS_OK) {
     peer.endpoint = nullptr;
     fail(ucp_, ErrorCode::not_supported, asked, status,
@@ -260,8 +228,7 @@ bool UcxTransport::poll() {
 
 /// Lets UCX work. Needs the lock.
 void UcxTransport::progress() {
-  for (unsigned round = 0; round < max_progress_rounds && ucp_.ucp_worker_progress(worker_) != 0; ++round) {
-  }
+  workers_->progress();
   send_welcomes();
   send_answers();
   issue_wanted_flushes();
@@ -297,7 +264,7 @@ bool UcxTransport::ready_to_sleep() {
   if (worked_ || !flush_wanted_.empty() || !failing_.empty()) return false;
   // While a dead peer's operations are being ended, time may be all that happens; it is short and bounded.
   if (!closing_.empty()) return false;
-  if (ucp_.ucp_worker_arm(worker_) != UCS_OK) return false;
+  if (!workers_->arm()) return false;
   asleep_ = true;
   return true;
 }
@@ -307,7 +274,7 @@ bool UcxTransport::ready_to_sleep() {
 void UcxTransport::wake_sleeper() noexcept {
   if (!asleep_) return;
   asleep_ = false;
-  ucp_.ucp_worker_signal(worker_);
+  workers_->wake();
 }
 
 // ---- Death and farewell
@@ -366,15 +333,45 @@ bool UcxTransport::has_room(Rank rank) const noexcept {
 
 /// Ends everything with a dead peer; reap_closing() goes on with it.
 void UcxTransport::start_closing(Peer& peer) noexcept {
-  close_endpoint(peer);
-  end_unanswered(peer);
+  part_from(peer);
   peer.close_deadline_ns = clock_.now_ns() + cancel_limit_ns;
   closing_.push_back(&peer);
 }
 
-/// Makes UCX cancel what is in flight to a peer, where it can.
+/// Begins to take back from UCX all that it holds for a dead peer.
+void UcxTransport::part_from(Peer& peer) noexcept {
+  if (workers_->one_each()) {
+    drop_worker(peer);
+  } else {
+    close_endpoint(peer);
+    end_unanswered(peer);
+  }
+}
+
+/// Takes it back at once, with the peer's worker.
+void UcxTransport::drop_worker(Peer& peer) noexcept {
+  peer.endpoint = nullptr;
+  destroy_keys(peer);
+  workers_->destroy(peer.rank);
+  // UCX has called back for some of what follows; it will not for the rest.
+  peer.flush_in_flight = false;
+  peer.flushing.clear();
+  peer.unflushed.clear();
+  for (Operation* operation = peer.operations; operation != nullptr;) {
+    Operation* const next = operation->after;
+    operation->requests = 0;
+    operation->failed = true;
+    end_if_done(*operation);
+    operation = next;
+  }
+  peer.frames.clear();
+  peer.service_frames.clear();
+  peer.backlog_bytes = 0;
+}
+
+/// Makes UCX cancel what is in flight to a peer.
 void UcxTransport::close_endpoint(Peer& peer) noexcept {
-  if (peer.endpoint == nullptr || !resources_.network) return;
+  if (peer.endpoint == nullptr) return;
   ucp_request_param_t parameters{};
   parameters.op_attr_mask =
       UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
@@ -427,8 +424,7 @@ UcxTransport::~UcxTransport() {
     const std::lock_guard lock(lock_);
     for (const std::unique_ptr<Peer>& peer : peers_) {
       peer->dead.store(true);
-      close_endpoint(*peer);
-      end_unanswered(*peer);
+      part_from(*peer);
     }
   }
   progress_until(cancel_limit_ns, [this] {
@@ -439,7 +435,7 @@ UcxTransport::~UcxTransport() {
   for (const std::unique_ptr<Peer>& peer : peers_) abandon_operations(*peer);
   std::swap(arrivals_, delivery_);
   deliver();
-  destroy_worker();
+  destroy_workers();
 }
 
 /// Polls and sleeps until `condition`, which is looked at under the lock, or the limit.
@@ -454,25 +450,27 @@ void UcxTransport::progress_until(TimeNs limit_ns, FunctionRef<bool()> condition
     const TimeNs left_ns = deadline_ns - clock_.now_ns();
     if (left_ns <= 0) return;
     if (!ready_to_sleep()) continue;
-    pollfd waited{.fd = descriptor_, .events = POLLIN, .revents = 0};
+    pollfd waited{.fd = workers_->descriptor(), .events = POLLIN, .revents = 0};
     ::poll(&waited, 1, static_cast<int>(left_ns / 1'000'000) + 1);
   }
 }
 
-void UcxTransport::destroy_worker() noexcept {
-  for (const std::unique_ptr<Peer>& peer : peers_) {
-    for (const auto& [region, parts] : peer->regions) {
-      for (const RemoteRegion& part : parts) {
-        if (part.key != nullptr) ucp_.ucp_rkey_destroy(part.key);
-      }
+/// Before the peer's worker: UCX keeps them in its memory.
+void UcxTransport::destroy_keys(Peer& peer) noexcept {
+  for (auto& [region, parts] : peer.regions) {
+    for (RemoteRegion& part : parts) {
+      if (part.key != nullptr) ucp_.ucp_rkey_destroy(std::exchange(part.key, nullptr));
     }
-    peer->regions.clear();
   }
+}
+
+void UcxTransport::destroy_workers() noexcept {
+  for (const std::unique_ptr<Peer>& peer : peers_) destroy_keys(*peer);
   for (OwnRegion& own : own_regions_) {
     if (own.handle != nullptr) ucp_.ucp_mem_unmap(context_, own.handle);
   }
   own_regions_.clear();
-  if (worker_ != nullptr) ucp_.ucp_worker_destroy(worker_);
+  workers_.reset();
   if (context_ != nullptr) ucp_.ucp_cleanup(context_);
 }
 

@@ -1,5 +1,6 @@
 /// \file
-/// The transport over UCX: one UCX worker a rank, one endpoint a peer.
+/// The transport over UCX: one endpoint a peer, and one worker for all peers or one for each
+/// (ucx_workers.hpp).
 ///
 /// Locks and threads: UCX is called under one mutex of ours, with its own locking off (its thread-safe mode
 /// spins on a lock, which starves the holder on a busy machine, and runs callbacks inside it). What UCX calls
@@ -19,14 +20,16 @@
 ///
 /// Errors of peers: UCX can report a dead peer and cancel what is in flight (UCP_ERR_HANDLING_MODE_PEER) over
 /// networks but not over shared memory (1.13: "no peer failure handler"). The mode follows from the
-/// transports in use. Without it, operations to a rank that was declared dead end `cancel_limit_ns` later, by
-/// when what it had sent has been taken.
+/// transports in use. Over a network an operation to a dead rank ends when UCX has cancelled it, or
+/// `cancel_limit_ns` later. Over shared memory it ends when the rank is declared dead: the worker of that
+/// rank is destroyed there and then, and with it all that UCX had of the operation.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,15 +42,14 @@
 #include "fabric/ucx/ucp_library.hpp"
 #include "fabric/ucx/ucx.hpp"
 #include "fabric/ucx/ucx_peer.hpp"
+#include "fabric/ucx/ucx_workers.hpp"
 
 namespace craton::fabric::ucx {
 
-/// How long operations to a dead peer may stay with UCX before they are finished without it.
+/// How long operations to a dead peer may stay with UCX before they are finished without it. Over a network.
 inline constexpr TimeNs cancel_limit_ns = 500'000'000;
 /// How long the destructor waits for the farewells of peers that it has said farewell to.
 inline constexpr TimeNs farewell_limit_ns = 2'000'000'000;
-/// How often poll() lets UCX make progress before it delivers what has come.
-inline constexpr unsigned max_progress_rounds = 64;
 /// How many refused frames are logged; the rest is only counted, so that a flood does not wash out the log.
 inline constexpr std::uint64_t max_logged_refusals = 32;
 
@@ -67,7 +69,7 @@ class UcxTransport final : public Transport {
   UcxTransport& operator=(const UcxTransport&) = delete;
 
   bool poll() override;
-  int descriptor() const noexcept override { return descriptor_; }
+  int descriptor() const noexcept override { return workers_->descriptor(); }
   bool ready_to_sleep() override;
 
   const char* name() const noexcept override { return "ucx"; }
@@ -84,8 +86,8 @@ class UcxTransport final : public Transport {
   bool send(Rank target, HandlerId handler, const void* payload, std::size_t bytes, bool may_refuse) override;
   FlushCounter* flush_counter(Rank peer) noexcept override { return &peers_[peer]->in_flight; }
   bool say_farewell(Rank peer) override;
-  /// UCX cancels what is in flight to the peer, which takes a few polls, or `cancel_limit_ns` where it
-  /// cannot.
+  /// Over a network UCX cancels what is in flight to the peer, which takes a few polls, or `cancel_limit_ns`
+  /// if it does not. Over shared memory all has ended at the next poll.
   void disconnect(Rank peer) noexcept override;
   bool has_room(Rank peer) const noexcept override;
 
@@ -129,18 +131,21 @@ class UcxTransport final : public Transport {
 
   // Set-up, progress and end (ucx_transport.cpp).
   void open_context(const UcxOptions& options);
-  void open_worker();
+  void open_workers();
   void progress();
   void progress_until(TimeNs limit_ns, FunctionRef<bool()> condition);
   void deliver();
   void wake_sleeper() noexcept;
   void note_failure(Peer& peer, const char* what, ucs_status_t status) noexcept;
   void start_closing(Peer& peer) noexcept;
+  void part_from(Peer& peer) noexcept;
+  void drop_worker(Peer& peer) noexcept;
   void close_endpoint(Peer& peer) noexcept;
   void close_failed();
   bool closed(const Peer& peer) const noexcept { return !peer.close_in_flight && peer.operations == nullptr; }
   void reap_closing();
-  void destroy_worker() noexcept;
+  void destroy_keys(Peer& peer) noexcept;
+  void destroy_workers() noexcept;
 
   // Operations (ucx_operations.cpp).
   template <typename Issue>
@@ -168,15 +173,14 @@ class UcxTransport final : public Transport {
   void ask_atomic(Operation& operation, const AtomicOperation& wanted, RemoteAddress at);
   void ask(Operation& operation, ServiceHeader& header, const std::byte* bytes);
   void post_service(Peer& peer, Operation* operation, const ServiceHeader& header, const std::byte* bytes);
-  void finish_service(ServiceFrame* sent, ucs_status_t status) noexcept;
+  void finish_service(ServiceFrame& sent, ucs_status_t status) noexcept;
   void serve(Peer& peer, const ServiceHeader& asked, const std::byte* payload, std::size_t bytes);
   void send_answers();
   void take_answer(Peer& peer, const ServiceHeader& answer, const std::byte* payload, std::size_t bytes);
 
   // Frames (ucx_frames.cpp).
-  void set_handler(unsigned id, ucp_am_recv_callback_t callback);
   void post(Peer& peer, FrameKind kind, HandlerId handler, const void* payload, std::size_t bytes);
-  void finish_post(OutgoingFrame* sent, ucs_status_t status) noexcept;
+  void finish_post(OutgoingFrame& sent, ucs_status_t status) noexcept;
   void receive(const std::byte* wire, std::size_t bytes);
   void receive_in_order(Peer& peer, const FrameHeader& header, const std::byte* payload);
   void keep(const FrameHeader& header, const std::byte* payload);
@@ -196,8 +200,6 @@ class UcxTransport final : public Transport {
   const SteadyClock clock_;
 
   ucp_context_h context_ = nullptr;
-  ucp_worker_h worker_ = nullptr;
-  int descriptor_ = -1;  ///< owned by the worker
   UcxResources resources_;
   bool native_ = false;  ///< get, put and atomics are UCX's own; else ranks serve each other
   std::string address_;
@@ -205,6 +207,7 @@ class UcxTransport final : public Transport {
   std::vector<std::unique_ptr<Peer>> peers_;  ///< never changes
 
   std::mutex lock_;                     ///< guards all below, and every call of UCX
+  std::optional<UcxWorkers> workers_;   ///< there as long as the context
   std::vector<OwnRegion> own_regions_;  ///< by id
   std::vector<std::unique_ptr<Operation>> operations_;
   std::vector<Operation*> free_operations_;
