@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "fiber/coroutine.hpp"
 #include "fiber/stack.hpp"
 
 namespace craton::fiber {
@@ -16,32 +17,31 @@ namespace {
 
 constexpr std::size_t stack_bytes = 128 * 1024;
 
-/// A fiber that runs a function and gives the thread back whenever it is told to.
-class Coroutine {
+/// A coroutine that runs a function and gives the thread back whenever it is told to.
+class Generator {
  public:
-  explicit Coroutine(void (*body)(Coroutine&))
-      : body_(body), stack_(stack_bytes), inner_(stack_, &main, this) {}
+  explicit Generator(void (*body)(Generator&))
+      : body_(body), stack_(stack_bytes), coroutine_(stack_, &main, this) {}
 
-  void resume() { outer_.switch_to(inner_); }
-  void give_back() { inner_.switch_to(outer_); }
+  void resume() { coroutine_.resume(); }
+  void give_back() { coroutine_.suspend(); }
   bool finished = false;
   std::uint64_t value = 0;
 
  private:
   static void main(void* self) {
-    auto& own = *static_cast<Coroutine*>(self);
+    auto& own = *static_cast<Generator*>(self);
     own.body_(own);
     own.finished = true;
-    own.inner_.exit_to(own.outer_);
+    own.coroutine_.finish();
   }
-  void (*body_)(Coroutine&);
-  Context outer_;
+  void (*body_)(Generator&);
   Stack stack_;
-  Context inner_;
+  Coroutine coroutine_;
 };
 
 TEST(Context, SwitchesThereAndBack) {
-  Coroutine counter([](Coroutine& self) {
+  Generator counter([](Generator& self) {
     for (std::uint64_t i = 1; i <= 1000; ++i) {
       self.value = i;
       self.give_back();
@@ -56,9 +56,9 @@ TEST(Context, SwitchesThereAndBack) {
 }
 
 TEST(Context, ManyStacksKeepTheirOwnLocals) {
-  std::vector<std::unique_ptr<Coroutine>> all;
+  std::vector<std::unique_ptr<Generator>> all;
   for (std::uint64_t i = 0; i < 200; ++i) {
-    all.push_back(std::make_unique<Coroutine>([](Coroutine& self) {
+    all.push_back(std::make_unique<Generator>([](Generator& self) {
       volatile std::uint64_t locals[64];
       for (std::uint64_t j = 0; j < 64; ++j) locals[j] = self.value * 64 + j;
       self.give_back();
@@ -74,7 +74,7 @@ TEST(Context, ManyStacksKeepTheirOwnLocals) {
 }
 
 TEST(Context, StackIsAlignedAtTheStart) {
-  Coroutine aligned([](Coroutine& self) {
+  Generator aligned([](Generator& self) {
     alignas(16) volatile std::byte local{};
     // A vector instruction on the stack faults if the ABI's alignment is not kept; ask for the address as
     // well.
@@ -87,7 +87,7 @@ TEST(Context, StackIsAlignedAtTheStart) {
 }
 
 TEST(Context, ExceptionsStayInTheirFiber) {
-  Coroutine thrower([](Coroutine& self) {
+  Generator thrower([](Generator& self) {
     try {
       throw std::runtime_error("inside");
     } catch (const std::runtime_error&) {
@@ -119,10 +119,10 @@ TEST(Context, ExceptionsStayInTheirFiber) {
 
 TEST(Context, UncaughtExceptionsAreCountedByFiber) {
   struct SwitchWhileUnwinding {
-    Coroutine& self;
+    Generator& self;
     ~SwitchWhileUnwinding() { self.give_back(); }
   };
-  Coroutine thrower([](Coroutine& self) {
+  Generator thrower([](Generator& self) {
     try {
       const SwitchWhileUnwinding guard{self};
       throw 1;
@@ -137,7 +137,7 @@ TEST(Context, UncaughtExceptionsAreCountedByFiber) {
 }
 
 TEST(Context, RoundingModeBelongsToTheFiber) {
-  Coroutine rounder([](Coroutine& self) {
+  Generator rounder([](Generator& self) {
     std::fesetround(FE_UPWARD);
     self.give_back();
     self.value = std::fegetround() == FE_UPWARD ? 1 : 0;

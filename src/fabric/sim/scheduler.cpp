@@ -16,7 +16,7 @@ Fiber::Fiber(Scheduler& scheduler, Rank rank, std::string name, std::function<vo
       name_(std::move(name)),
       body_(std::move(body)),
       stack_(std::make_unique<fiber::Stack>(stack_bytes)),
-      context_(std::make_unique<fiber::Context>(*stack_, &Fiber::main, this)) {}
+      coroutine_(std::make_unique<fiber::Coroutine>(*stack_, &Fiber::main, this)) {}
 
 void Fiber::main(void* self) {
   auto& fiber = *static_cast<Fiber*>(self);
@@ -35,7 +35,7 @@ void Fiber::main(void* self) {
   fiber.body_ = nullptr;
   fiber.state_ = State::finished;
   fiber.doing_ = "finished";
-  fiber.context_->exit_to(fiber.scheduler_.between_);
+  fiber.coroutine_->finish();
 }
 
 Scheduler::Scheduler(Random& random, TimeNs pace_ns, std::uint32_t pause_one_in, Rank ranks,
@@ -112,17 +112,17 @@ void Scheduler::resume(Fiber& fiber) {
   current_ = &fiber;
   fiber.state_ = Fiber::State::running;
   fiber.doing_ = "running";
-  between_.switch_to(*fiber.context_);
+  fiber.coroutine_->resume();
   current_ = nullptr;
   if (fiber.finished()) {
-    fiber.context_.reset();
+    fiber.coroutine_.reset();
     fiber.stack_.reset();
   }
 }
 
 void Scheduler::suspend(Fiber& fiber) {
   CRATON_ASSERT(current_ == &fiber);
-  fiber.context_->switch_to(between_);
+  fiber.coroutine_->suspend();
 }
 
 void Scheduler::yield(bool may_unwind) {
@@ -163,7 +163,7 @@ void Scheduler::finish_now(Fiber& fiber) {
     fiber.state_ = Fiber::State::finished;
     fiber.doing_ = "killed before it started";
     fiber.body_ = nullptr;
-    fiber.context_.reset();
+    fiber.coroutine_.reset();
     fiber.stack_.reset();
     return;
   }

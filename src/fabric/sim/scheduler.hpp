@@ -18,7 +18,7 @@
 #include "base/clock.hpp"
 #include "fabric/sim/random.hpp"
 #include "fabric/types.hpp"
-#include "fiber/context.hpp"
+#include "fiber/coroutine.hpp"
 #include "fiber/stack.hpp"
 
 namespace craton::fabric::sim {
@@ -60,7 +60,7 @@ class Fiber {
   const char* doing_ = "not started";
   std::function<void()> body_;
   std::unique_ptr<fiber::Stack> stack_;
-  std::unique_ptr<fiber::Context> context_;
+  std::unique_ptr<fiber::Coroutine> coroutine_;
 };
 
 class Scheduler {
@@ -150,7 +150,6 @@ class Scheduler {
   std::uint64_t steps_ = 0;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<TimeNs> paused_until_ns_;  ///< by rank
-  fiber::Context between_;
   Fiber* current_ = nullptr;
   std::string uncaught_;
   std::uint64_t fingerprint_ = 0;
