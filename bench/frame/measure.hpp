@@ -65,19 +65,36 @@ Sample time_each(TimeNs turn_ns, Operation&& operation) {
   return summarise(times_ns, times_ns.size(), before - start);
 }
 
+/// Times runs of a program for `turn_ns`, and so many at least, as times of one of its `operations` each. For
+/// what cannot be cut into single operations, since many threads of control do them. Does not warm up.
+template <typename Run>
+Sample time_runs(TimeNs turn_ns, std::uint64_t operations, Run&& run, std::uint64_t least_runs = 1) {
+  std::vector<double> times_ns;
+  const TimeNs start = now_ns();
+  TimeNs before = start;
+  do {
+    run();
+    const TimeNs after = now_ns();
+    times_ns.push_back(static_cast<double>(after - before) / static_cast<double>(operations));
+    before = after;
+  } while (before - start < turn_ns || times_ns.size() < least_runs);
+  return summarise(times_ns, times_ns.size() * operations, before - start);
+}
+
 /// Times batches of operations for `turn_ns`: `batch(count)` does `count` of them. The size of a batch is
-/// found first, which also warms up: the smallest power of two that takes 50 us. For operations of a few
-/// nanoseconds.
+/// found first, which also warms up: the smallest power of two that takes 50 us, twice. For operations of a
+/// few nanoseconds.
 template <typename Batch>
 Sample time_batches(TimeNs turn_ns, Batch&& batch) {
   constexpr TimeNs least_batch_ns = 50'000;
   std::uint64_t count = 1;
-  for (;;) {
+  const auto takes_long = [&batch, &count] {
     const TimeNs start = now_ns();
     batch(count);
-    if (now_ns() - start >= least_batch_ns) break;
-    count *= 2;
-  }
+    return now_ns() - start >= least_batch_ns;
+  };
+  // Twice, since once may have been the first use of something, or another thread's turn on this CPU.
+  while (!takes_long() || !takes_long()) count *= 2;
 
   std::vector<double> times_ns;
   times_ns.reserve(4096);

@@ -14,4 +14,8 @@ enum class Placement {
 /// \throws Error system
 void pin(Placement placement, unsigned rank);
 
+/// Pins the calling thread, and those that it will start, to the first `count` CPUs that we may use, or to
+/// all where there are fewer. \throws Error system
+void pin_to_first(unsigned count);
+
 }  // namespace craton::bench

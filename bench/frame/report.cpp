@@ -34,6 +34,16 @@ void report_rate(const Turn& turn, std::string_view unit, double value) {
   write_line(head(turn, unit, value) + "}\n");
 }
 
+void report_rival(std::string_view rival, std::string_view version) {
+  write_line(fmt::format(R"({{"rival":"{}","version":"{}"}})", rival, version) + "\n");
+}
+
+void report_problem(std::string_view rival, std::string_view why) {
+  std::string text;
+  for (const char c : why) text += c == '"' || c == '\\' || static_cast<unsigned char>(c) < ' ' ? '\'' : c;
+  write_line(fmt::format(R"({{"rival":"{}","problem":"{}"}})", rival, text) + "\n");
+}
+
 std::string size_text(std::size_t bytes) {
   if (bytes >= 1024 * 1024 && bytes % (1024 * 1024) == 0) return fmt::format("{} MiB", bytes / (1024 * 1024));
   if (bytes >= 1024 && bytes % 1024 == 0) return fmt::format("{} KiB", bytes / 1024);

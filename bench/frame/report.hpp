@@ -24,6 +24,12 @@ void report_time(const Turn& turn, const Sample& sample);
 /// A rate. \param unit "GB/s" or "messages/s" \throws Error system if the line cannot be written
 void report_rate(const Turn& turn, std::string_view unit, double value);
 
+/// A rival that the kernel was built with. \throws Error system if the line cannot be written
+void report_rival(std::string_view rival, std::string_view version);
+
+/// A rival that could not be measured. \param why one line \throws Error system if the line cannot be written
+void report_problem(std::string_view rival, std::string_view why);
+
 /// "8 B", "4 KiB", "1 MiB".
 std::string size_text(std::size_t bytes);
 
