@@ -9,6 +9,19 @@ install(TARGETS craton EXPORT craton-targets LIBRARY DESTINATION ${CMAKE_INSTALL
 install(TARGETS craton_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/craton DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+# User-level threads are headers that need nothing else: craton::fiber, or -I.../include/craton/headers.
+set(CRATON_HEADERS ${CMAKE_INSTALL_INCLUDEDIR}/craton/headers)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/fiber DESTINATION ${CRATON_HEADERS} FILES_MATCHING PATTERN "*.hpp")
+install(FILES ${PROJECT_SOURCE_DIR}/src/base/clock.hpp ${PROJECT_SOURCE_DIR}/src/base/function_ref.hpp
+  ${PROJECT_SOURCE_DIR}/src/base/futex.hpp DESTINATION ${CRATON_HEADERS}/base)
+add_library(craton_fiber INTERFACE)
+target_compile_features(craton_fiber INTERFACE cxx_std_20)
+target_include_directories(craton_fiber INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>
+  $<INSTALL_INTERFACE:${CRATON_HEADERS}>)
+target_link_libraries(craton_fiber INTERFACE Threads::Threads)
+set_target_properties(craton_fiber PROPERTIES EXPORT_NAME fiber)
+install(TARGETS craton_fiber EXPORT craton-targets)
+
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 install(EXPORT craton-targets NAMESPACE craton:: DESTINATION ${CRATON_PACKAGE_DIR})

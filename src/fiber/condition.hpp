@@ -34,7 +34,7 @@ class BasicCondition {
   void notify_one() noexcept {
     lock_.lock();
     const auto* const first = waiting_.take_first();
-    const Handle handle = first != nullptr ? first->handle : nobody;
+    const Handle handle = first != nullptr ? static_cast<Handle>(first->handle) : nobody;
     lock_.unlock();
     if (handle != nobody) resume<S>(handle);
   }

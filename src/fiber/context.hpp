@@ -162,7 +162,8 @@ __asm__(R"(
 2:
   movq %rbx, %rsp
 3:
-  CRATON_FIBER_POP
+  CRATON_FIBER_POP_REGISTERS
+  retq  # where all suspend at one place in the code, this and the returns after it are what the processor expects
   CRATON_FIBER_END craton_fiber_cond_swap
 
   CRATON_FIBER_FUNCTION craton_fiber_save

@@ -163,7 +163,7 @@ class Delegator {
         continue;
       }
       auto& entry = queue_.front();
-      if (entry.waiter != nobody) {
+      if (static_cast<Handle>(entry.waiter) != nobody) {
         const Handle waiter = entry.waiter;
         queue_.pop();
         resume<S>(waiter);
@@ -190,7 +190,7 @@ class DelegationRing {
  public:
   struct Entry {
     Command command{};
-    Handle waiter = nobody;
+    typename S::template Plain<Handle> waiter{nobody};
     typename S::template Atomic<std::uint64_t> visible{0};  ///< its number plus one, once it is written
   };
 
@@ -301,8 +301,8 @@ class DelegationList {
  public:
   struct Entry {
     Command command{};
-    Handle waiter = nobody;
-    Entry* next = nullptr;
+    typename S::template Plain<Handle> waiter{nobody};
+    typename S::template Plain<Entry*> next{nullptr};
   };
 
   DelegationList() = default;
@@ -364,7 +364,11 @@ class DelegationList {
     }
     return *first_;
   }
-  void pop() noexcept { delete std::exchange(first_, first_->next); }
+  void pop() noexcept {
+    Entry* const first = first_;
+    first_ = first->next;
+    delete first;
+  }
 
  private:
   static constexpr std::uintptr_t open = 0;
@@ -377,7 +381,7 @@ class DelegationList {
   }
 
   typename S::template Atomic<std::uintptr_t> state_{open};
-  Entry* first_ = nullptr;  ///< oldest; the holder's
+  typename S::template Plain<Entry*> first_{nullptr};  ///< oldest; the holder's
 };
 
 }  // namespace detail

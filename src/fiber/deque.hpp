@@ -29,6 +29,9 @@ class Deque {
   Deque& operator=(const Deque&) = delete;
   ~Deque() = default;
 
+  /// Before its use: nobody but the owner will ever take, so that taking needs no fence.
+  void promise_no_thieves() noexcept { has_thieves_ = false; }
+
   /// Owner only. Amortised O(1): doubles when full. \throws std::bad_alloc, and then nothing has changed
   void push(Item item) {
     const std::int64_t bottom = bottom_.load(std::memory_order_relaxed);
@@ -45,7 +48,11 @@ class Deque {
     // An empty deque is seen without the costly store. Only the owner makes it less empty.
     if (top_.load(std::memory_order_relaxed) > bottom) return nullptr;
     Array* const array = array_.load(std::memory_order_relaxed);
-    bottom_.store(bottom, std::memory_order_seq_cst);
+    if (has_thieves_) {
+      bottom_.store(bottom, std::memory_order_seq_cst);
+    } else {
+      bottom_.store(bottom, std::memory_order_relaxed);
+    }
     std::int64_t top = top_.load(std::memory_order_seq_cst);
     if (top > bottom) {
       bottom_.store(bottom + 1, std::memory_order_relaxed);
@@ -108,6 +115,7 @@ class Deque {
   alignas(64) typename S::template Atomic<std::int64_t> top_{0};
   alignas(64) typename S::template Atomic<std::int64_t> bottom_{0};
   typename S::template Atomic<Array*> array_{nullptr};
+  bool has_thieves_ = true;
   std::vector<std::unique_ptr<Array>> arrays_;  ///< the owner's
 };
 

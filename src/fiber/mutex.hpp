@@ -1,15 +1,16 @@
 /// \file
 /// Mutual exclusion that suspends who has to wait (dissertation, sections 5.2.4 and 5.3.1). Two queue locks
-/// with the same functions; both hand the lock from holder to holder in the order of arrival, so nobody
-/// starves:
+/// with the same functions:
 ///
 ///  * McsMutex, the paper's: the MCS queue (Mellor-Crummey and Scott 1991), in the variant that needs no node
 ///  from lock()
-///    to unlock() (Auslander et al., K42). Its holder may have to wait for a successor that is just linking
-///    itself.
+///    to unlock() (Auslander et al., K42). Handed from holder to holder strictly in the order of arrival. Its
+///    holder may have to wait for a successor that is just linking itself.
 ///  * Mutex, ours: arrivals are pushed onto a stack, which the holder turns into a queue when the last queue
-///  is empty. No
-///    step waits for another thread, and most unlocks under contention need no atomic read-modify-write.
+///  is empty; no
+///    step waits for another thread. An unlock opens the mutex and wakes the first of the queue; whoever
+///    comes meanwhile may take it, so that a contended mutex does not cost a switch for every section. Only
+///    one is on its way at a time, and every 16th is given the mutex itself, so that nobody waits for ever.
 ///
 ///   Mutex:    state ─▶ newest arrival ─▶ ... ─▶ oldest arrival        queue (the holder's) ─▶ first ─▶ ...
 ///   ─▶ last
@@ -33,23 +34,16 @@ class BasicMutex {
   void lock() {
     if (!try_lock()) lock_slowly();
   }
-  bool try_lock() noexcept {
-    std::uintptr_t expected = open;
-    return state_.compare_exchange_strong(expected, held, std::memory_order_acquire,
-                                          std::memory_order_relaxed);
-  }
+  bool try_lock() noexcept { return take(0); }
   /// By the holder, or by whom the holder tells to.
   void unlock() noexcept {
-    Node* next = queue_;
-    if (next == nullptr) {
+    if (queue_ == nullptr) {
       std::uintptr_t expected = held;
       if (state_.compare_exchange_strong(expected, open, std::memory_order_release,
                                          std::memory_order_relaxed))
         return;
-      next = take_arrivals();
     }
-    queue_ = next->next;
-    resume<S>(next->handle);
+    unlock_slowly();
   }
   /// Suspends the caller, who holds this, into `suspended` and unlocks once that is done. Returns, without
   /// the lock, when it is notified.
@@ -61,46 +55,110 @@ class BasicMutex {
   }
 
  private:
-  struct Node {
-    Handle handle;
-    Node* next;
+  struct alignas(8) Node {
+    typename S::template Plain<Handle> handle;
+    typename S::template Plain<Node*> next;
+    typename S::template Plain<bool> given;  ///< the mutex came with the wake-up
   };
+  // The state: these, and above them the address of the newest arrival.
   static constexpr std::uintptr_t open = 0;
-  static constexpr std::uintptr_t held = 1;  ///< and nobody has arrived since; else the newest arrival
+  static constexpr std::uintptr_t held = 1;
+  static constexpr std::uintptr_t waking = 2;  ///< one is on its way, who takes this mark away
+  static constexpr unsigned wakes_a_gift = 16;
+
+  /// \returns false if somebody holds it
+  bool take(std::uintptr_t own_mark) noexcept {
+    std::uintptr_t state = open;
+    while ((state & held) == 0) {
+      if (state_.compare_exchange_weak(state, (state & ~own_mark) | held, std::memory_order_acquire,
+                                       std::memory_order_relaxed))
+        return true;
+    }
+    return false;
+  }
 
   [[gnu::noinline]] void lock_slowly() {
-    Node node;
-    suspend<S>([this, &node](Handle self) {
-      node.handle = self;
-      std::uintptr_t state = state_.load(std::memory_order_relaxed);
-      for (;;) {
-        if (state == open) {
-          if (state_.compare_exchange_weak(state, held, std::memory_order_acquire, std::memory_order_relaxed))
-            return false;
-        } else {
-          node.next = state == held ? nullptr : reinterpret_cast<Node*>(state);
-          if (state_.compare_exchange_weak(state, reinterpret_cast<std::uintptr_t>(&node),
-                                           std::memory_order_release, std::memory_order_relaxed))
-            return true;
+    for (std::uintptr_t own_mark = 0;; own_mark = waking) {
+      if (take(own_mark)) return;
+      Node node;
+      bool taken = false;
+      suspend<S>([this, &node, &taken, own_mark](Handle self) {
+        node.handle = self;
+        node.given = false;
+        std::uintptr_t state = state_.load(std::memory_order_relaxed);
+        for (;;) {
+          if ((state & held) == 0) {
+            if (state_.compare_exchange_weak(state, (state & ~own_mark) | held, std::memory_order_acquire,
+                                             std::memory_order_relaxed)) {
+              taken = true;
+              return false;
+            }
+          } else {
+            node.next = newest(state);
+            const std::uintptr_t marks = state & (held | waking) & ~own_mark;
+            if (state_.compare_exchange_weak(state, reinterpret_cast<std::uintptr_t>(&node) | marks,
+                                             std::memory_order_release, std::memory_order_relaxed))
+              return true;
+          }
         }
-      }
-    });
+      });
+      if (taken || node.given) return;
+    }
   }
-  /// The oldest arrival, from which the others are linked in their order.
-  [[gnu::noinline]] Node* take_arrivals() noexcept {
-    Node* newer = nullptr;
-    for (auto* node = reinterpret_cast<Node*>(state_.exchange(held, std::memory_order_acquire));
-         node != nullptr;) {
+
+  [[gnu::noinline]] void unlock_slowly() noexcept {
+    std::uintptr_t state = state_.load(std::memory_order_relaxed);
+    for (;;) {
+      if ((state & waking) != 0) {  // who is on its way will see that it is open
+        if (state_.compare_exchange_weak(state, state & ~held, std::memory_order_release,
+                                         std::memory_order_relaxed))
+          return;
+        continue;
+      }
+      if (queue_ == nullptr && newest(state) == nullptr) {
+        if (state_.compare_exchange_weak(state, open, std::memory_order_release, std::memory_order_relaxed))
+          return;
+        continue;
+      }
+      if (queue_ == nullptr) {
+        take_arrivals();
+        state = held;
+      }
+      Node* const first = queue_;
+      const Handle handle = first->handle;
+      if (wakes_ + 1 >= wakes_a_gift) {
+        wakes_ = 0;
+        queue_ = first->next;
+        first->given = true;
+        resume<S>(handle);
+        return;
+      }
+      // What belongs to the holder is put right before somebody else may be it.
+      queue_ = first->next;
+      wakes_ = wakes_ + 1;
+      while (!state_.compare_exchange_weak(state, (state & ~held) | waking, std::memory_order_release,
+                                           std::memory_order_relaxed)) {
+      }
+      resume<S>(handle);
+      return;
+    }
+  }
+  static Node* newest(std::uintptr_t state) noexcept {
+    return reinterpret_cast<Node*>(state & ~(held | waking));
+  }
+  /// Makes the arrivals, of which there are some, the queue. Nobody is on the way.
+  void take_arrivals() noexcept {
+    for (Node* node = newest(state_.exchange(held, std::memory_order_acquire)); node != nullptr;) {
       Node* const older = node->next;
-      node->next = newer;
-      newer = node;
+      node->next = queue_;
+      queue_ = node;
       node = older;
     }
-    return newer;
   }
 
   typename S::template Atomic<std::uintptr_t> state_{open};
   typename S::template Plain<Node*> queue_{nullptr};  ///< oldest first; the holder's
+  typename S::template Plain<unsigned> wakes_{0};     ///< since the mutex was given away; the holder's
 };
 
 template <System S>
@@ -140,7 +198,7 @@ class BasicMcsMutex {
  private:
   struct Node {
     typename S::template Atomic<Node*> next{nullptr};
-    Handle handle = nobody;
+    typename S::template Plain<Handle> handle{nobody};
   };
 
   /// Of a node that is known to have one, which may not have linked itself yet.

@@ -39,6 +39,7 @@ class WorkStealing {
  public:
   WorkStealing(unsigned workers, std::uint64_t /*seed*/)
       : workers_(workers), own_(std::make_unique<Own[]>(workers)) {
+    if (workers == 1) own_[0].deque.promise_no_thieves();
     for (unsigned i = 0; i < workers; ++i) own_[i].random = i * 0x9e3779b97f4a7c15U + 1;
   }
   void push(unsigned worker, Fiber<S>* fiber) { own_[worker].deque.push(fiber); }

@@ -65,7 +65,7 @@ class BasicRuntime final : public Scheduler<S> {
   BasicRuntime& operator=(const BasicRuntime&) = delete;
   /// Ends the workers once each has suspended or finished what it runs. Fibers that have not finished are
   /// abandoned: their stacks are unmapped, not unwound.
-  ~BasicRuntime() { stop(); }
+  ~BasicRuntime() override { stop(); }
 
   /// Makes a fiber that runs `body()` some time; the caller goes on (parent first). Any thread.
   /// \param name for messages; outlives the fiber
@@ -164,14 +164,17 @@ class BasicRuntime final : public Scheduler<S> {
       return runtime_->queues_.oldest(index_);
     }
     void put_back(Fiber<S>& fiber) noexcept override {
+      put_back_quietly(fiber);
+      tell_of_work();
+    }
+    void put_back_quietly(Fiber<S>& fiber) noexcept override {
       try {
         runtime_->queues_.push(index_, &fiber);
       } catch (const std::bad_alloc&) {
         runtime_->put_into_inbox(fiber);
-        return;
       }
-      runtime_->parking_.wake_one();
     }
+    void tell_of_work() noexcept override { runtime_->parking_.wake_one(); }
 
     std::byte* take_stack() {
       if (stacks_.empty()) runtime_->pool_.take(runtime_->options_.stacks_kept / 2 + 1, stacks_);
@@ -297,7 +300,7 @@ class BasicRuntime final : public Scheduler<S> {
     fiber->name = name;
     fiber->id = worker != nullptr ? worker->next_id() : 0;
 #if defined(CRATON_FIBER_SANITIZED)
-    fiber->sanitizer.start(top - pool_.stack_bytes(), pool_.stack_bytes());
+    fiber->sanitizer.start(pool_.bottom(top), static_cast<std::size_t>(top - pool_.bottom(top)));
 #endif
     return fiber;
   }
@@ -374,7 +377,7 @@ class BasicRuntime final : public Scheduler<S> {
   }
   void give_stack_back(Own* worker, std::byte* top) {
 #if defined(CRATON_FIBER_ASAN)
-    __asan_unpoison_memory_region(top - pool_.stack_bytes() / 2, pool_.stack_bytes() / 2);
+    __asan_unpoison_memory_region(pool_.bottom(top), static_cast<std::size_t>(top - pool_.bottom(top)));
 #endif
     if (worker != nullptr) return worker->give_stack_back(top);
     std::vector<std::byte*> one{top};

@@ -38,7 +38,7 @@ class BasicSemaphore {
     lock_.lock();
     const auto* const first = waiting_.take_first();
     if (first == nullptr) count_ = count_ + 1;
-    const Handle handle = first != nullptr ? first->handle : nobody;
+    const Handle handle = first != nullptr ? static_cast<Handle>(first->handle) : nobody;
     lock_.unlock();
     if (handle != nobody) resume<S>(handle);
   }

@@ -55,10 +55,8 @@ inline std::size_t whole_pages(std::size_t bytes) noexcept {
 
 /// Makes `bytes` from `lowest` up fault when touched. \returns errno
 inline int install_guard(std::byte* lowest, std::size_t bytes) noexcept {
-#if !defined(MADV_GUARD_INSTALL)
-  constexpr int MADV_GUARD_INSTALL = 102;
-#endif
-  if (bytes == 0 || ::madvise(lowest, bytes, MADV_GUARD_INSTALL) == 0) return 0;
+  constexpr int guard_install = 102;  // MADV_GUARD_INSTALL, which older headers do not have
+  if (bytes == 0 || ::madvise(lowest, bytes, guard_install) == 0) return 0;
   return ::mprotect(lowest, bytes, PROT_NONE) == 0 ? 0 : errno;
 }
 
@@ -131,9 +129,14 @@ class StackPool {
   }
 
   std::size_t stack_bytes() const noexcept { return stack_bytes_; }
+  /// The lowest byte of the stack with this top.
+  std::byte* bottom(std::byte* top) const noexcept {
+    const auto address = reinterpret_cast<std::uintptr_t>(top);
+    return top + (detail::whole_pages(address) - address) - stack_bytes_;
+  }
 
-  /// Appends the tops (one past the highest byte, aligned to a page) of `count` stacks that were never used
-  /// or were given back. \throws std::system_error, std::bad_alloc
+  /// Appends the tops (one past the highest byte to use, aligned to 128) of `count` stacks that were never
+  /// used or were given back. \throws std::system_error, std::bad_alloc
   void take(std::size_t count, std::vector<std::byte*>& tops) {
     const std::lock_guard lock(lock_);
     tops.reserve(tops.size() + count);
@@ -160,7 +163,8 @@ class StackPool {
       const auto begin = reinterpret_cast<std::uintptr_t>(slab->lowest);
       if (at < begin || at >= begin + slab_stacks_ * pitch()) continue;
       const std::size_t offset = (at - begin) % pitch();
-      if (offset < guard_bytes_) return slab->lowest + (at - begin) - offset + pitch();
+      const std::size_t stack = (at - begin) / pitch();
+      if (offset < guard_bytes_) return slab->lowest + (stack + 1) * pitch() - colour(stack);
     }
     return nullptr;
   }
@@ -184,9 +188,10 @@ class StackPool {
     std::byte* const lowest = newest_.load(std::memory_order_relaxed)->lowest + carved_ * pitch();
     if (const int error = detail::install_guard(lowest, guard_bytes_); error != 0)
       detail::throw_no_stacks("guard", pitch(), error);
-    ++carved_;
-    return lowest + pitch();
+    return lowest + pitch() - colour(carved_++);
   }
+  /// Stacks that begin at the same place in their pages compete for the same lines of the first-level cache.
+  static std::size_t colour(std::size_t stack) noexcept { return stack % 20 * 128; }
 
   const std::size_t stack_bytes_;
   const std::size_t guard_bytes_;

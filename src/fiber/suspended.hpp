@@ -9,6 +9,7 @@
 ///  * whatever else runs threads of control and says so by a Host, such as the simulated ranks.
 #pragma once
 
+#include <cerrno>
 #include <cstdint>
 #include <utility>
 
@@ -31,13 +32,11 @@ inline constexpr Handle first_handle = 8;
 /// A suspended thread of control that is no fiber.
 class Sleeper {
  public:
+  virtual ~Sleeper() = default;
   /// Lets it go on. Any thread; async-signal-safe if the thread sleeps in the kernel. The sleeper may be gone
   /// when this returns.
   virtual void resume() noexcept = 0;
   Handle handle() noexcept { return reinterpret_cast<Handle>(this) | 1U; }
-
- protected:
-  ~Sleeper() = default;
 };
 
 /// What runs threads of control on the calling kernel thread, if it is not the kernel: S::host() points to
@@ -45,6 +44,7 @@ class Sleeper {
 template <System S>
 class Host {
  public:
+  virtual ~Host() = default;
   /// Suspends the caller: saves where it is, then calls `publish(handle)`. If that returns false the caller
   /// goes on at once, else when the handle is resumed.
   virtual void suspend(FunctionRef<bool(Handle)> publish) = 0;
@@ -53,7 +53,6 @@ class Host {
 
  protected:
   explicit Host(Worker<S>* worker = nullptr) noexcept : worker_(worker) {}
-  ~Host() = default;
 
  private:
   Worker<S>* const worker_;
@@ -72,10 +71,14 @@ class BasicKernelThreadScope {
   BasicKernelThreadScope() noexcept : host_(std::exchange(S::host(), nullptr)) {}
   BasicKernelThreadScope(const BasicKernelThreadScope&) = delete;
   BasicKernelThreadScope& operator=(const BasicKernelThreadScope&) = delete;
-  ~BasicKernelThreadScope() { S::host() = host_; }
+  ~BasicKernelThreadScope() {
+    S::host() = host_;
+    errno = errno_;
+  }
 
  private:
   void* host_;
+  int errno_ = errno;
 };
 
 /// How long every wait of a kernel thread polls before it sleeps. Shorter than this is the time in which an
@@ -115,7 +118,7 @@ class KernelSleeper final : public Sleeper {
 /// \param publish bool(Handle); must not touch what belongs to the caller after it has shown the handle to
 /// others
 template <System S, typename Publish>
-void suspend(Publish&& publish) {
+[[gnu::always_inline]] inline void suspend(Publish&& publish) {
   Host<S>* const host = current_host<S>();
   if (host == nullptr) {
     KernelSleeper<S> sleeper;

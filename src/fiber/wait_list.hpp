@@ -2,7 +2,7 @@
 /// Those who wait for something, in their order. Links lie on the stacks of who waits.
 #pragma once
 
-#include "fiber/suspended.hpp"
+#include "fiber/worker.hpp"
 
 namespace craton::fiber {
 
@@ -11,8 +11,8 @@ template <System S>
 class WaitList {
  public:
   struct Node {
-    Handle handle = nobody;
-    Node* next = nullptr;
+    typename S::template Plain<Handle> handle{nobody};
+    typename S::template Plain<Node*> next{nullptr};
   };
 
   void append(Node& node) noexcept {
@@ -35,18 +35,29 @@ class WaitList {
     first_ = nullptr;
     return first;
   }
-  /// Resumes all from `node` on, which are in no list any more.
+  /// Resumes all from `node` on, which are in no list any more. Fibers of the caller's own scheduler become
+  /// ready here, and sleeping workers hear of them once.
   static void resume_all(Node* node) noexcept {
+    Host<S>* const host = current_host<S>();
+    Worker<S>* const worker = host != nullptr ? host->worker() : nullptr;
+    bool any = false;
     while (node != nullptr) {
       Node* const next = node->next;  // the node is gone once its thread goes on
-      resume<S>(node->handle);
+      const Handle handle = node->handle;
+      if (worker != nullptr && worker->can_enter(handle)) {
+        worker->put_back_quietly(*reinterpret_cast<Fiber<S>*>(handle));
+        any = true;
+      } else {
+        resume<S>(handle);
+      }
       node = next;
     }
+    if (any) worker->tell_of_work();
   }
 
  private:
-  Node* first_ = nullptr;
-  Node* last_ = nullptr;
+  typename S::template Plain<Node*> first_{nullptr};
+  typename S::template Plain<Node*> last_{nullptr};
 };
 
 }  // namespace craton::fiber

@@ -21,11 +21,9 @@ struct Fiber;
 template <System S>
 class Scheduler {
  public:
+  virtual ~Scheduler() = default;
   /// Any thread; async-signal-safe inside a KernelThreadScope.
   virtual void ready(Fiber<S>& fiber) noexcept = 0;
-
- protected:
-  ~Scheduler() = default;
 };
 
 class LocalValues;
@@ -79,7 +77,7 @@ class Worker : public Host<S> {
 
   /// See fiber::suspend.
   template <typename Publish>
-  void suspend_fiber(Publish& publish) {
+  [[gnu::always_inline]] void suspend_fiber(Publish& publish) {
     Fiber<S>* const next = pick();
     if (!leave_for(next, publish) && next != nullptr) put_back(*next);
   }
@@ -108,7 +106,6 @@ class Worker : public Host<S> {
 
  protected:
   explicit Worker(Scheduler<S>& scheduler) noexcept : Host<S>(this), scheduler_(&scheduler) {}
-  ~Worker() = default;
 
   /// The fiber to run next, or null. Not a virtual call for its own.
   virtual Fiber<S>* pick() = 0;
@@ -116,6 +113,13 @@ class Worker : public Host<S> {
   /// Makes a fiber that pick() or oldest() gave ready again.
   virtual void put_back(Fiber<S>& fiber) noexcept = 0;
 
+ public:
+  /// Makes a fiber of this worker's scheduler ready; tell_of_work() must follow.
+  virtual void put_back_quietly(Fiber<S>& fiber) noexcept = 0;
+  /// Wakes another worker if one sleeps.
+  virtual void tell_of_work() noexcept = 0;
+
+ protected:
   Fiber<S>* running_ = nullptr;           ///< null: the loop that looks for work
   Continuation loop_;                     ///< that loop, while a fiber runs
   ExceptionState* exceptions_ = nullptr;  ///< of the kernel thread
@@ -130,8 +134,10 @@ class Worker : public Host<S> {
 
   /// Suspends the running fiber and goes on with `next`, or with the loop if that is null, unless `publish`
   /// says no.
+  // Inlined, like those above: each return after a switch is one that the processor may have expected
+  // elsewhere.
   template <typename Publish>
-  bool leave_for(Fiber<S>* next, Publish&& publish) {
+  [[gnu::always_inline]] bool leave_for(Fiber<S>* next, Publish&& publish) {
     Fiber<S>* const self = running_;
     const ExceptionState exceptions = exceptions_->take();
     const Continuation target = next != nullptr ? next->continuation : loop_;

@@ -26,8 +26,10 @@ namespace {
 using Stealing = BasicRuntime<ModelSystem, WorkStealing<ModelSystem>>;
 using InOrder = BasicRuntime<ModelSystem, Fifo<ModelSystem>>;
 
-#if defined(CRATON_FIBER_SANITIZED)
-constexpr std::uint64_t many = 300;  // the same code at a fraction of the speed
+#if defined(CRATON_FIBER_TSAN)
+constexpr std::uint64_t many = 20;  // there is one kernel thread: nothing to see for this sanitizer
+#elif defined(CRATON_FIBER_ASAN)
+constexpr std::uint64_t many = 100;  // the same code at a fraction of the speed
 #else
 constexpr std::uint64_t many = 2500;
 #endif
@@ -425,9 +427,6 @@ void serve_in_order() {
   }
   state.mutex.unlock();
   for (Thread& thread : threads) thread.join();
-}
-TEST(Order, MutexServesInOrderOfArrival) {
-  EXPECT_EQ(explore(many / 4, [] { serve_in_order<BasicMutex<ModelSystem>>(); }), "");
 }
 TEST(Order, McsMutexServesInOrderOfArrival) {
   EXPECT_EQ(explore(many / 4, [] { serve_in_order<BasicMcsMutex<ModelSystem>>(); }), "");
