@@ -94,8 +94,12 @@ class Connection {
   /// Handlers and callbacks, which cannot wait, may go on until here.
   static constexpr std::uint32_t max_operations = 1U << 20;
   static constexpr unsigned chunks_under_way = 4;
+  static constexpr std::size_t input_bytes = std::size_t{64} * 1024;
+  static_assert(input_bytes >= sizeof(FrameHeader) + max_message_bytes);
+  /// Senders of messages wait when this much is queued.
+  static constexpr std::size_t busy_queue_bytes = std::size_t{1} << 20;
 
-  /// A get or put of more than a chunk.
+  /// A get or put; it is kept if it takes more than a chunk.
   struct Transfer {
     bool is_put;
     std::byte* local;
@@ -129,6 +133,8 @@ class Connection {
     FrameHeader header;
   };
 
+  void issue(Transfer transfer);
+
   // Under lock_:
   std::uint64_t open_operation(const Operation& operation);
   void transmit(const FrameHeader& header, std::span<const std::byte> payload, bool may_borrow);
@@ -137,6 +143,7 @@ class Connection {
   void flush_queue();
   void want_writable(bool want);
   void issue_chunk(Transfer& transfer);
+  void request(const Transfer& transfer, std::size_t bytes, Transfer* chunk_of);
 
   // In poll():
   bool greet(std::size_t available);
