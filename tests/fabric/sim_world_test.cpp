@@ -3,17 +3,20 @@
 /// livelocks are found, killed ranks leave nothing.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <memory>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "base/error.hpp"
 #include "fabric/barrier.hpp"
 #include "fabric/sim/sim_fabric.hpp"
 #include "fabric/sim/world.hpp"
+#include "fiber/fiber.hpp"
 
 namespace craton::fabric::sim {
 namespace {
@@ -284,6 +287,101 @@ TEST(SimWorld, RefusesImpossibleJobs) {
   EXPECT_THROW(World({.size = 0}), Error);
   EXPECT_THROW(World({.size = max_ranks + 1}), Error);
   EXPECT_THROW(World({.size = 2, .ranks_per_node = 0}), Error);
+}
+
+/// What protocol code waits on works in the simulator as it does on fibers and kernel threads.
+void wait_for_messages(SimFabric& fabric, int rounds) {
+  struct State {
+    fiber::Mutex mutex;
+    fiber::Waiter* waiter = nullptr;
+    int early = 0;
+  } state;
+  fabric.set_handler(
+      20,
+      [](void* to, Rank, const std::byte*, std::size_t) noexcept {
+        auto& own = *static_cast<State*>(to);
+        if (fiber::Waiter* const waiter = std::exchange(own.waiter, nullptr)) {
+          waiter->notify();
+        } else {
+          ++own.early;
+        }
+      },
+      &state);
+  for (int round = 0; round < rounds; ++round) {
+    if (fabric.send((fabric.rank() + 1) % fabric.size(), 20, &round, sizeof round) != Status::ok) return;
+    fiber::Waiter waiter;
+    if (state.early != 0) {
+      --state.early;
+      continue;
+    }
+    state.waiter = &waiter;
+    waiter.wait();
+  }
+}
+
+TEST(SimWorld, WaitersSuspendRanks) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    World world({.size = 3, .seed = seed});
+    for (Rank rank = 0; rank < world.size(); ++rank)
+      world.spawn(rank, [](SimFabric& fabric) { wait_for_messages(fabric, 5); });
+    const World::Outcome outcome = world.run();
+    ASSERT_EQ(outcome.failure, "") << "seed " << seed;
+  }
+}
+
+TEST(SimWorld, MutexesExcludeThreadsOfARank) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    World world({.size = 2, .seed = seed});
+    struct Shared {
+      fiber::Mutex mutex;
+      fiber::Barrier barrier{3};
+      int inside = 0;
+      int count = 0;
+    };
+    std::array<Shared, 2> shared;
+    for (Rank rank = 0; rank < world.size(); ++rank) {
+      for (int thread = 0; thread < 3; ++thread) {
+        world.spawn(rank, [&own = shared[rank]](SimFabric& fabric) {
+          for (int i = 0; i < 3; ++i) {
+            own.mutex.lock();
+            EXPECT_EQ(own.inside++, 0);
+            // Others run meanwhile.
+            EXPECT_EQ(fabric.wait_until([] { return false; }, fabric.clock().now_ns() + 1'000),
+                      Status::timed_out);
+            --own.inside;
+            ++own.count;
+            own.mutex.unlock();
+            own.barrier.arrive_and_wait();
+            EXPECT_GE(own.count, 3 * (i + 1));
+          }
+        });
+      }
+    }
+    const World::Outcome outcome = world.run();
+    ASSERT_EQ(outcome.failure, "") << "seed " << seed;
+    for (const Shared& each : shared) EXPECT_EQ(each.count, 9);
+  }
+}
+
+TEST(SimWorld, AKilledRankLeavesItsWaits) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    World world({.size = 3, .seed = seed});
+    for (Rank rank = 0; rank < world.size(); ++rank) {
+      world.spawn(rank, [&world, rank](SimFabric& fabric) {
+        if (rank == 2) {
+          fiber::Waiter never;
+          world.kill_later(2, 10'000);
+          never.wait();
+          ADD_FAILURE() << "a wait ended that nobody ended";
+        } else {
+          EXPECT_EQ(fabric.wait_until([&fabric] { return fabric.lost_ranks() != 0; }, no_deadline),
+                    Status::ok);
+        }
+      });
+    }
+    const World::Outcome outcome = world.run();
+    ASSERT_EQ(outcome.failure, "") << "seed " << seed;
+  }
 }
 
 }  // namespace

@@ -112,7 +112,10 @@ void Scheduler::resume(Fiber& fiber) {
   current_ = &fiber;
   fiber.state_ = Fiber::State::running;
   fiber.doing_ = "running";
+  void* const outer_host =
+      std::exchange(fiber::NativeSystem::host(), static_cast<fiber::Host<fiber::NativeSystem>*>(&host_));
   fiber.coroutine_->resume();
+  fiber::NativeSystem::host() = outer_host;
   current_ = nullptr;
   if (fiber.finished()) {
     fiber.coroutine_.reset();
@@ -167,8 +170,40 @@ void Scheduler::finish_now(Fiber& fiber) {
     fiber.stack_.reset();
     return;
   }
+  fiber.killed_ = true;
   resume(fiber);
   CRATON_ASSERT(fiber.finished());
+}
+
+namespace {
+
+/// A fiber that waits, until another resumes it.
+class WaitingFiber final : public fiber::Sleeper {
+ public:
+  WaitingFiber(Scheduler& scheduler, Fiber& fiber) noexcept : scheduler_(scheduler), fiber_(fiber) {}
+  void resume() noexcept override {
+    resumed_ = true;
+    scheduler_.wake(fiber_);
+  }
+  bool resumed() const noexcept { return resumed_; }
+
+ private:
+  Scheduler& scheduler_;
+  Fiber& fiber_;
+  bool resumed_ = false;
+};
+
+}  // namespace
+
+void Scheduler::WaiterHost::suspend(FunctionRef<bool(fiber::Handle)> publish) {
+  Fiber& fiber = *scheduler_.current_;
+  if (fiber.killed_) return;  // a destructor, while the fiber is unwound, waits for what nobody will bring
+  WaitingFiber waiting(scheduler_, fiber);
+  if (!publish(waiting.handle())) return;
+  while (!waiting.resumed()) {
+    scheduler_.block("waiting to be resumed", no_deadline);
+    if (fiber.killed_) throw RankKilled{};
+  }
 }
 
 void Scheduler::note(const char* what, Rank first, Rank second, std::uint64_t detail) {

@@ -20,6 +20,7 @@
 #include "fabric/types.hpp"
 #include "fiber/coroutine.hpp"
 #include "fiber/stack.hpp"
+#include "fiber/worker.hpp"
 
 namespace craton::fabric::sim {
 
@@ -55,6 +56,7 @@ class Fiber {
   const std::string name_;
   State state_ = State::fresh;
   bool timed_out_ = false;
+  bool killed_ = false;  ///< its rank has been: it is being unwound
   bool may_unwind_ = true;
   std::uint64_t wait_number_ = 0;  ///< tells the timer of this wait from those of earlier ones
   const char* doing_ = "not started";
@@ -132,6 +134,15 @@ class Scheduler {
     std::uint64_t number;
     Action action;
   };
+  /// Suspends what waits for a fiber::Waiter, a fiber::Mutex and the like on a fiber of this scheduler.
+  class WaiterHost final : public fiber::Host<fiber::NativeSystem> {
+   public:
+    explicit WaiterHost(Scheduler& scheduler) noexcept : scheduler_(scheduler) {}
+    void suspend(FunctionRef<bool(fiber::Handle)> publish) override;
+
+   private:
+    Scheduler& scheduler_;
+  };
   static bool later(const Event& left, const Event& right) noexcept {
     return left.due_ns != right.due_ns ? left.due_ns > right.due_ns : left.number > right.number;
   }
@@ -151,6 +162,7 @@ class Scheduler {
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<TimeNs> paused_until_ns_;  ///< by rank
   Fiber* current_ = nullptr;
+  WaiterHost host_{*this};
   std::string uncaught_;
   std::uint64_t fingerprint_ = 0;
   std::uint64_t notes_ = 0;
