@@ -88,6 +88,7 @@ inline void on_fault(int signal, siginfo_t* info, void* context) {
   } else {
     // Where the instruction is done again it faults again, and the kernel does what it would have done.
     ::sigaction(signal, &state.before, nullptr);
+    if (info->si_code <= 0) ::raise(signal);  // somebody sent it: no instruction will
   }
 }
 

@@ -315,6 +315,15 @@ TEST(StackDeathTest, OtherFaultsGoWhereTheyWent) {
       testing::ExitedWithCode(7), "^$");
 }
 
+TEST(StackDeathTest, ASignalThatIsSentStillKills) {
+  EXPECT_EXIT(
+      {
+        Runtime runtime(workers(1));
+        runtime.run([] { raise(SIGSEGV); });
+      },
+      testing::KilledBySignal(SIGSEGV), "^$");
+}
+
 std::size_t resident_bytes() {
   std::ifstream status("/proc/self/statm");
   std::size_t all = 0;
