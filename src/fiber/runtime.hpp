@@ -80,11 +80,14 @@ class BasicRuntime final : public Scheduler<S> {
   }
 
   /// Makes a fiber and runs `body()` at once; the caller goes on when the fiber suspends or ends, or on
-  /// another worker (child first: what a fork-join program wants). From a fiber of this runtime. \throws as
-  /// spawn()
+  /// another worker (child first: what a fork-join program wants). From a fiber of a runtime of this type.
+  /// \throws as spawn(); std::logic_error on a thread that runs no fiber
   template <typename Body>
   static Join fork(Body&& body, const char* name = nullptr) {
-    Own* const worker = static_cast<Own*>(current_host<S>()->worker());
+    Host<S>* const host = current_host<S>();
+    if (host == nullptr || host->worker() == nullptr) [[unlikely]]
+      throw std::logic_error("only a fiber can fork; elsewhere call Runtime::spawn() or run()");
+    Own* const worker = static_cast<Own*>(host->worker());
     Fiber<S>* const child = worker->runtime_->make_fiber(worker, std::forward<Body>(body), name);
     BasicRuntime* const runtime = worker->runtime_;
     Fiber<S>* const parent = worker->running_;

@@ -47,6 +47,11 @@ TEST(Runtime, ForkJoin) {
   }
 }
 
+TEST(Runtime, ForkNeedsAFiber) {
+  const Runtime runtime(workers(1));
+  EXPECT_THROW(fork([] {}).join(), std::logic_error);
+}
+
 TEST(Runtime, ParallelForVisitsEachOnce) {
   Runtime runtime(workers(2));
   std::vector<std::atomic<int>> visits(1000);
