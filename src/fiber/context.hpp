@@ -4,9 +4,9 @@
 /// function *on top of* the context that goes on next, so that saving the one and whatever has to happen with
 /// what was saved (putting it into a queue, unlocking a lock) are one step that nobody can come between.
 ///
-///   suspended stack, from the continuation up (x86-64): mxcsr + x87 control word, r15, r14, r13, r12, rbx,
-///   rbp, return suspended stack, from the continuation up (AArch64): x19 to x28, x29, x30, d8 to d15, fpcr,
-///   padding
+/// A suspended stack, from the continuation up:
+///   x86-64    mxcsr + x87 control word, r15, r14, r13, r12, rbx, rbp, return address
+///   AArch64   x19 to x28, x29, x30, d8 to d15, fpcr, padding
 ///
 /// Saved is what the ABI says a call preserves: registers and floating-point control words (the latter are
 /// loaded only when they differ). Exceptions in flight belong to a thread of control too: ExceptionState, for

@@ -6,16 +6,16 @@
 ///
 /// Two forms, with the same functions:
 ///  * RingDelegator keeps commands in a fixed ring (the circular buffer of section 4.3.3): no allocation; who
-///  finds it
-///    full is suspended until there is room.
+///    finds it full is suspended until there is room.
 ///  * ListDelegator keeps them in a list of unlimited length, as a queue lock keeps its waiters.
 /// Both serve commands and waiters in the order of their arrival.
 ///
-///   consumer.execute(Command&) -> bool   does one; false: not now, ask again (nothing that came later is
-///   done before) consumer.progress() -> bool          looks after what is under way; true: something
-///   happened consumer.is_active() -> bool         something is under way: progress() is to be called again
-///   soon. The consumer
-///                                        keeps the lock meanwhile, so that all others delegate.
+///   consumer.execute(Command&) -> bool   does one; false: not now, ask again. Nothing later is done before.
+///
+///   consumer.progress() -> bool          looks after what is under way; true: something happened
+///
+///   consumer.is_active() -> bool         something is under way: progress() is to be called again soon; the
+///                                        consumer keeps the lock meanwhile, so that all others delegate
 ///
 /// Ownership goes holder -> next waiter, or holder -> consumer -> next waiter, and so on; the lock is open
 /// only when nobody waits, nothing is left to do and the consumer is not active.
@@ -99,12 +99,7 @@ class Delegator {
   void unlock() {
     if (!queue_.try_open()) pass_on();
   }
-  void unlock_and_wait(BasicSuspended<S>& suspended) {
-    suspended.wait_with([delegator = this] {
-      delegator->unlock();
-      return true;
-    });
-  }
+  void unlock_and_wait(BasicSuspended<S>& suspended) { suspended.wait_unlocking(*this); }
 
   /// Executes what is left to it, until stop_consumer(). By one thread of control, a fiber or a kernel
   /// thread; it sleeps while there is nothing to do.
@@ -353,15 +348,9 @@ class DelegationList {
                                           std::memory_order_relaxed);
   }
   Entry& front() noexcept {
-    if (first_ == nullptr) {
-      for (auto* entry = reinterpret_cast<Entry*>(state_.exchange(held, std::memory_order_acquire));
-           entry != nullptr;) {
-        Entry* const older = entry->next;
-        entry->next = first_;
-        first_ = entry;
-        entry = older;
-      }
-    }
+    if (first_ == nullptr)
+      first_ =
+          in_order_of_arrival(reinterpret_cast<Entry*>(state_.exchange(held, std::memory_order_acquire)));
     return *first_;
   }
   void pop() noexcept {

@@ -60,8 +60,7 @@ Join fork(Body&& body, const char* name = nullptr) {
 
 /// Lets other fibers of the caller's runtime run. Nothing on a kernel thread.
 inline void yield() {
-  Host<NativeSystem>* const host = current_host<NativeSystem>();
-  if (host != nullptr && host->worker() != nullptr) host->worker()->yield();
+  if (Worker<NativeSystem>* const worker = current_worker<NativeSystem>()) worker->yield();
 }
 
 /// Calls `body(i)` for `first <= i < last`, in pieces of at most `grain`, on the workers of the calling

@@ -52,10 +52,9 @@ class Local {
 
   /// The calling fiber's. \throws std::bad_alloc, what T's constructor does, std::logic_error outside a fiber
   T& operator*() {
-    Host<S>* const host = current_host<S>();
-    if (host == nullptr || host->worker() == nullptr)
-      throw std::logic_error("a fiber-local variable is used outside a fiber");
-    Fiber<S>& fiber = host->worker()->running();
+    Worker<S>* const worker = current_worker<S>();
+    if (worker == nullptr) throw std::logic_error("a fiber-local variable is used outside a fiber");
+    Fiber<S>& fiber = worker->running();
     if (fiber.locals == nullptr) fiber.locals = new LocalValues;
     LocalValues::Value& value = (*fiber.locals)[key_];
     if (value.object == nullptr) {

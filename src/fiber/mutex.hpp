@@ -3,22 +3,21 @@
 /// with the same functions:
 ///
 ///  * McsMutex, the paper's: the MCS queue (Mellor-Crummey and Scott 1991), in the variant that needs no node
-///  from lock()
-///    to unlock() (Auslander et al., K42). Handed from holder to holder strictly in the order of arrival. Its
-///    holder may have to wait for a successor that is just linking itself.
+///    from lock() to unlock() (Auslander et al., K42). Handed from holder to holder strictly in the order of
+///    arrival. Its holder may have to wait for a successor that is just linking itself.
 ///  * Mutex, ours: arrivals are pushed onto a stack, which the holder turns into a queue when the last queue
-///  is empty; no
-///    step waits for another thread. An unlock opens the mutex and wakes the first of the queue; whoever
-///    comes meanwhile may take it, so that a contended mutex does not cost a switch for every section. Only
-///    one is on its way at a time, and every 16th is given the mutex itself, so that nobody waits for ever.
+///    is empty; no step waits for another thread. An unlock opens the mutex and wakes the first of the queue;
+///    whoever comes meanwhile may take it, so that a contended mutex does not cost a switch for every
+///    section. Only one is on its way at a time, and every 16th is given the mutex itself, so that nobody
+///    waits for ever.
 ///
-///   Mutex:    state ─▶ newest arrival ─▶ ... ─▶ oldest arrival        queue (the holder's) ─▶ first ─▶ ...
-///   ─▶ last
+///   Mutex:    state ─▶ newest arrival ─▶ ... ─▶ oldest arrival
+///             queue, the holder's ─▶ first ─▶ ... ─▶ last
 #pragma once
 
 #include <cstdint>
 
-#include "fiber/suspended.hpp"
+#include "fiber/wait_list.hpp"
 
 namespace craton::fiber {
 
@@ -47,12 +46,7 @@ class BasicMutex {
   }
   /// Suspends the caller, who holds this, into `suspended` and unlocks once that is done. Returns, without
   /// the lock, when it is notified.
-  void unlock_and_wait(BasicSuspended<S>& suspended) {
-    suspended.wait_with([mutex = this] {
-      mutex->unlock();
-      return true;
-    });
-  }
+  void unlock_and_wait(BasicSuspended<S>& suspended) { suspended.wait_unlocking(*this); }
 
  private:
   struct alignas(8) Node {
@@ -124,23 +118,19 @@ class BasicMutex {
         take_arrivals();
         state = held;
       }
+      // What belongs to the holder is put right before somebody else may be it.
       Node* const first = queue_;
       const Handle handle = first->handle;
-      if (wakes_ + 1 >= wakes_a_gift) {
-        wakes_ = 0;
-        queue_ = first->next;
-        first->given = true;
-        resume<S>(handle);
-        return;
-      }
-      // What belongs to the holder is put right before somebody else may be it.
       queue_ = first->next;
-      wakes_ = wakes_ + 1;
-      while (!state_.compare_exchange_weak(state, (state & ~held) | waking, std::memory_order_release,
-                                           std::memory_order_relaxed)) {
+      wakes_ = (wakes_ + 1) % wakes_a_gift;
+      if (wakes_ == 0) {
+        first->given = true;
+      } else {
+        while (!state_.compare_exchange_weak(state, (state & ~held) | waking, std::memory_order_release,
+                                             std::memory_order_relaxed)) {
+        }
       }
-      resume<S>(handle);
-      return;
+      return resume<S>(handle);
     }
   }
   static Node* newest(std::uintptr_t state) noexcept {
@@ -148,12 +138,7 @@ class BasicMutex {
   }
   /// Makes the arrivals, of which there are some, the queue. Nobody is on the way.
   void take_arrivals() noexcept {
-    for (Node* node = newest(state_.exchange(held, std::memory_order_acquire)); node != nullptr;) {
-      Node* const older = node->next;
-      node->next = queue_;
-      queue_ = node;
-      node = older;
-    }
+    queue_ = in_order_of_arrival(newest(state_.exchange(held, std::memory_order_acquire)));
   }
 
   typename S::template Atomic<std::uintptr_t> state_{open};
@@ -188,12 +173,7 @@ class BasicMcsMutex {
     }
     resume<S>(next->handle);
   }
-  void unlock_and_wait(BasicSuspended<S>& suspended) {
-    suspended.wait_with([mutex = this] {
-      mutex->unlock();
-      return true;
-    });
-  }
+  void unlock_and_wait(BasicSuspended<S>& suspended) { suspended.wait_unlocking(*this); }
 
  private:
   struct Node {

@@ -6,7 +6,6 @@
 /// no work is left lying while all sleep. A sleeper is woken once: the waker takes it off the count.
 #pragma once
 
-#include <climits>
 #include <cstdint>
 
 #include "fiber/system.hpp"

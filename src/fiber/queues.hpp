@@ -20,16 +20,15 @@ struct Fiber;
 
 /// push(), pop() and oldest() come from the worker's own thread, steal() and empty() from any. push() may run
 /// out of memory; the others do not fail.
+///  * pop: what to run next, or null
+///  * oldest: now and then and after a yield, so that none starves
+///  * steal: for a worker without work; null if none was found
 template <typename Q, typename FiberType>
 concept Queues = std::constructible_from<Q, unsigned, std::uint64_t> && requires(Q queues, FiberType* fiber) {
   queues.push(unsigned{}, fiber);
-  { queues.pop(unsigned{}) } -> std::same_as<FiberType*>;  // what to run next, or null
-  {
-    queues.oldest(unsigned{})
-    } -> std::same_as<FiberType*>;  // now and then and after a yield: so that none starves
-  {
-    queues.steal(unsigned{})
-    } -> std::same_as<FiberType*>;  // for a worker without work; null if none was found
+  { queues.pop(unsigned{}) } -> std::same_as<FiberType*>;
+  { queues.oldest(unsigned{}) } -> std::same_as<FiberType*>;
+  { queues.steal(unsigned{}) } -> std::same_as<FiberType*>;
   { queues.empty() } -> std::same_as<bool>;
 };
 

@@ -4,10 +4,8 @@
 ///
 /// Invariants
 ///  * A ready fiber is in exactly one of: the policy's queues, the inbox. The inbox is where threads that are
-///  no workers
-///    put fibers, by one compare-exchange, so that they may do it from a signal handler.
-///  * A fiber's end is told from the stack of whatever runs next, so that who joins may reuse its stack at
-///  once.
+///    no workers put fibers, by one compare-exchange, so that they may do it from a signal handler.
+///  * A fiber's end is told from the stack of whatever runs next, so that who joins may reuse its stack then.
 #pragma once
 
 #include <memory>
@@ -84,10 +82,9 @@ class BasicRuntime final : public Scheduler<S> {
   /// \throws as spawn(); std::logic_error on a thread that runs no fiber
   template <typename Body>
   static Join fork(Body&& body, const char* name = nullptr) {
-    Host<S>* const host = current_host<S>();
-    if (host == nullptr || host->worker() == nullptr) [[unlikely]]
+    auto* const worker = static_cast<Own*>(current_worker<S>());
+    if (worker == nullptr) [[unlikely]]
       throw std::logic_error("only a fiber can fork; elsewhere call Runtime::spawn() or run()");
-    Own* const worker = static_cast<Own*>(host->worker());
     Fiber<S>* const child = worker->runtime_->make_fiber(worker, std::forward<Body>(body), name);
     BasicRuntime* const runtime = worker->runtime_;
     Fiber<S>* const parent = worker->running_;
@@ -262,9 +259,8 @@ class BasicRuntime final : public Scheduler<S> {
 
   /// The calling worker of this runtime, or null.
   Own* current() noexcept {
-    Host<S>* const host = current_host<S>();
-    if (host == nullptr || host->worker() == nullptr || host->worker()->scheduler() != this) return nullptr;
-    return static_cast<Own*>(host->worker());
+    Worker<S>* const worker = current_worker<S>();
+    return worker == nullptr || worker->scheduler() != this ? nullptr : static_cast<Own*>(worker);
   }
 
   void put_into_inbox(Fiber<S>& fiber) noexcept {
@@ -328,7 +324,7 @@ class BasicRuntime final : public Scheduler<S> {
       fiber.error = std::current_exception();
     }
     if (fiber.locals != nullptr) destroy_locals(fiber);
-    return static_cast<Own*>(current_host<S>()->worker());
+    return static_cast<Own*>(current_worker<S>());
   }
   /// What to run after a fiber's end: who waits for it; else what was made ready last, its parent typically.
   static Fiber<S>* after(Own& worker, Fiber<S>& fiber) {

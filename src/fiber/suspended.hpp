@@ -4,8 +4,7 @@
 ///
 /// What is suspended may be
 ///  * a fiber: its worker runs another meanwhile;
-///  * a kernel thread, also inside a signal handler (see KernelThreadScope): spins about 20 us, then sleeps
-///  on a futex;
+///  * a kernel thread, also inside a signal handler (see KernelThreadScope): spins about 20 us, then sleeps;
 ///  * whatever else runs threads of control and says so by a Host, such as the simulated ranks.
 #pragma once
 
@@ -61,6 +60,13 @@ class Host {
 template <System S>
 Host<S>* current_host() noexcept {
   return static_cast<Host<S>*>(S::host());
+}
+
+/// Whose fiber the caller is; null if it is none, or inside a KernelThreadScope.
+template <System S>
+Worker<S>* current_worker() noexcept {
+  Host<S>* const host = current_host<S>();
+  return host == nullptr ? nullptr : host->worker();
 }
 
 /// While one exists, whatever blocks on this thread blocks the kernel thread. For signal handlers on threads
@@ -168,6 +174,15 @@ class BasicSuspended {
       return false;
     });
   }
+  /// Suspends the caller, who holds `lock`, into this, and unlocks once that is done. Returns, without the
+  /// lock, when it is notified.
+  template <typename Lock>
+  void wait_unlocking(Lock& lock) {
+    wait_with([&lock] {
+      lock.unlock();
+      return true;
+    });
+  }
 
   /// Lets what is held go on, some time; this is empty then.
   void notify() noexcept { resume<S>(take()); }
@@ -176,7 +191,7 @@ class BasicSuspended {
   /// some time.
   void enter() {
     const Handle held = take();
-    Worker<S>* const worker = current_worker();
+    Worker<S>* const worker = current_worker<S>();
     if (worker == nullptr || !worker->enter(held)) resume<S>(held);
   }
 
@@ -185,7 +200,7 @@ class BasicSuspended {
   /// it held.
   template <typename Publish>
   void swap_with(BasicSuspended& next, Publish&& publish) {
-    Worker<S>* const worker = current_worker();
+    Worker<S>* const worker = current_worker<S>();
     const Handle held = next.take();
     const auto into_this = [this, &next, held, &publish](Handle self) {
       handle_ = self;
@@ -218,11 +233,6 @@ class BasicSuspended {
   }
 
  private:
-  static Worker<S>* current_worker() noexcept {
-    Host<S>* const host = current_host<S>();
-    return host == nullptr ? nullptr : host->worker();
-  }
-
   typename S::template Plain<Handle> handle_{nobody};
 };
 

@@ -22,12 +22,12 @@
 namespace craton::fiber {
 
 /// What a policy has:
-///  * Atomic<T>, with std::atomic's operations and orders; Plain<T>, a T that only one thread at a time may
-///  touch
-///  * light_fence() and heavy_fence(): a store, light_fence, load on one thread and a store, heavy_fence,
-///  load on
-///    another cannot both miss the other's store. The light one costs nothing; the heavy one interrupts other
-///    cores.
+///  * Atomic<T>, with std::atomic's operations and orders
+///  * Plain<T>, a T that only one thread at a time may touch
+///  * light_fence() and heavy_fence(): of two threads that store, fence and load, one with the light fence
+///  and
+///    one with the heavy, at least one sees the other's store. The light one costs nothing; the heavy one
+///    interrupts other cores.
 ///  * pause(), in loops that wait for a store of another thread; now_ns()
 ///  * futex_wait(), futex_wake() on Atomic<std::uint32_t>
 ///  * Thread: like std::thread

@@ -6,6 +6,19 @@
 
 namespace craton::fiber {
 
+/// Turns a stack of arrivals, linked from the newest by `next`, around. \returns the oldest
+template <typename Node>
+Node* in_order_of_arrival(Node* newest) noexcept {
+  Node* newer = nullptr;
+  while (newest != nullptr) {
+    Node* const older = newest->next;
+    newest->next = newer;
+    newer = newest;
+    newest = older;
+  }
+  return newer;
+}
+
 /// Guarded by its owner's lock.
 template <System S>
 class WaitList {
@@ -38,8 +51,7 @@ class WaitList {
   /// Resumes all from `node` on, which are in no list any more. Fibers of the caller's own scheduler become
   /// ready here, and sleeping workers hear of them once.
   static void resume_all(Node* node) noexcept {
-    Host<S>* const host = current_host<S>();
-    Worker<S>* const worker = host != nullptr ? host->worker() : nullptr;
+    Worker<S>* const worker = current_worker<S>();
     bool any = false;
     while (node != nullptr) {
       Node* const next = node->next;  // the node is gone once its thread goes on

@@ -2,8 +2,9 @@
 /// Fibers, and the kernel threads that run them (dissertation, section 5.2.2). What a fiber is to everyone
 /// who lets it wait or go on is here; who runs which fiber when is the Runtime's business.
 ///
-///   a stack:   | guard | ... frames <- | callable | Fiber | colour |     the Fiber is found from the stack's
-///   top
+///   a stack:   | guard | ... frames <- | callable | Fiber | colour |
+///
+/// The Fiber is found from the stack's top, as the pool gave it.
 #pragma once
 
 #include <cstdint>
@@ -103,6 +104,10 @@ class Worker : public Host<S> {
   void yield() {
     if (Fiber<S>* const next = oldest()) leave_for(next, make_ready());
   }
+  /// Makes a fiber of this worker's scheduler ready; tell_of_work() must follow.
+  virtual void put_back_quietly(Fiber<S>& fiber) noexcept = 0;
+  /// Wakes another worker if one sleeps.
+  virtual void tell_of_work() noexcept = 0;
 
  protected:
   explicit Worker(Scheduler<S>& scheduler) noexcept : Host<S>(this), scheduler_(&scheduler) {}
@@ -113,13 +118,6 @@ class Worker : public Host<S> {
   /// Makes a fiber that pick() or oldest() gave ready again.
   virtual void put_back(Fiber<S>& fiber) noexcept = 0;
 
- public:
-  /// Makes a fiber of this worker's scheduler ready; tell_of_work() must follow.
-  virtual void put_back_quietly(Fiber<S>& fiber) noexcept = 0;
-  /// Wakes another worker if one sleeps.
-  virtual void tell_of_work() noexcept = 0;
-
- protected:
   Fiber<S>* running_ = nullptr;           ///< null: the loop that looks for work
   Continuation loop_;                     ///< that loop, while a fiber runs
   ExceptionState* exceptions_ = nullptr;  ///< of the kernel thread
@@ -134,7 +132,7 @@ class Worker : public Host<S> {
 
   /// Suspends the running fiber and goes on with `next`, or with the loop if that is null, unless `publish`
   /// says no.
-  // Inlined, like those above: each return after a switch is one that the processor may have expected
+  /// Inlined, like those above: each return after a switch is one that the processor may have expected
   // elsewhere.
   template <typename Publish>
   [[gnu::always_inline]] bool leave_for(Fiber<S>* next, Publish&& publish) {

@@ -354,13 +354,13 @@ TEST(Stacks, AMillionBlockedFibersTakeLessThan4GiB) {
   const std::size_t before = resident_bytes() + page_table_bytes();
   Gate gate;
   Latch ended(fibers);
-  std::atomic<std::size_t> started{0};
+  Latch started(fibers);
   std::size_t spawned = 0;
   try {
     for (; spawned < fibers; ++spawned) {
       runtime
           .spawn([&] {
-            started.fetch_add(1, std::memory_order_relaxed);
+            started.count_down();
             gate.wait();
             ended.count_down();
           })
@@ -372,7 +372,7 @@ TEST(Stacks, AMillionBlockedFibersTakeLessThan4GiB) {
     ended.wait();
     GTEST_SKIP() << error.what() << " (before Linux 6.13 each stack takes two mappings)";
   }
-  while (started.load() != fibers) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  started.wait();
   const std::size_t bytes = resident_bytes() + page_table_bytes() - before;
   RecordProperty("bytes", std::to_string(bytes));
   std::printf("%zu blocked fibers take %.2f GiB with their page tables: %zu bytes each\n", fibers,

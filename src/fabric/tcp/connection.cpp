@@ -68,10 +68,7 @@ void Connection::get(void* destination, RemoteAddress source, std::size_t bytes,
          .region = source.region,
          .offset = source.offset,
          .bytes = bytes,
-         .issued_bytes = 0,
-         .chunks_in_flight = 0,
-         .completion = &completion,
-         .epoch = {}});
+         .completion = &completion});
 }
 
 void Connection::put(RemoteAddress destination, const void* source, std::size_t bytes,
@@ -81,10 +78,7 @@ void Connection::put(RemoteAddress destination, const void* source, std::size_t 
          .region = destination.region,
          .offset = destination.offset,
          .bytes = bytes,
-         .issued_bytes = 0,
-         .chunks_in_flight = 0,
-         .completion = &completion,
-         .epoch = {}});
+         .completion = &completion});
 }
 
 void Connection::issue(Transfer transfer) {

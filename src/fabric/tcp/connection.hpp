@@ -106,10 +106,10 @@ class Connection {
     RegionId region;
     std::uint64_t offset;
     std::size_t bytes;
-    std::size_t issued_bytes;
-    unsigned chunks_in_flight;
+    std::size_t issued_bytes = 0;
+    unsigned chunks_in_flight = 0;
     Completion* completion;
-    FlushCounter::Epoch epoch;
+    FlushCounter::Epoch epoch = 0;
   };
   /// A request that has not been answered.
   struct Operation {
