@@ -31,7 +31,7 @@ void pin_to(const cpu_set_t& chosen) {
 
 void pin(Placement placement, unsigned rank) {
   const std::vector<std::size_t> cpus = usable_cpus();
-  if (cpus.size() < 2) return;
+  if (cpus.size() < 2 || placement == Placement::anywhere) return;
 
   const std::size_t share = placement == Placement::one_cpu_each ? 1 : cpus.size() / 2;
   cpu_set_t chosen;

@@ -8,6 +8,7 @@ namespace craton::bench {
 enum class Placement {
   one_cpu_each,  ///< rank 0 on the first CPU that we may use, rank 1 on the second, with all their threads
   half_each,     ///< the CPUs that we may use are split into two halves
+  anywhere,      ///< not pinned: for kernels whose ranks have more threads than there are CPUs
 };
 
 /// Pins the calling thread, and those that it will start, for `rank` of a pair. With one CPU both share it.

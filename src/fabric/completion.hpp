@@ -17,8 +17,9 @@ namespace craton::fabric {
 class Completion {
  public:
   /// Called once for each operation, when it is complete, on the thread that completes it: the issuing thread
-  /// inside the issuing call, a thread inside a wait, or the rank's agent. It must not block or wait; it may
-  /// issue operations and send messages. The count of this operation drops after it returns.
+  /// inside the issuing call, a thread inside a wait, the rank's agent, or an executor of offload/. It must
+  /// not block or wait; it may issue operations and send messages. The count of this operation drops after it
+  /// returns.
   using Callback = void (*)(void* context, Status status) noexcept;
 
   Completion() noexcept = default;

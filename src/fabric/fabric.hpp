@@ -7,7 +7,10 @@
 ///  * One-sided operations (get, put, atomics) need nothing of the target's application threads. They are not
 ///    ordered among each other, nor with messages, until they are complete. Complete means: done at the
 ///    target and visible to whoever learns of it through the fabric.
-///  * A get or put of 8 bytes at an offset divisible by 8 is never torn. Larger ones may be seen half done.
+///  * A get or put that lies in one line (`line_bytes`) and whose offset and size are divisible by 8 never
+///  tears one of
+///    its 8-byte words. Others may be seen half done, to the byte. (Memory controllers and network cards move
+///    whole lines; FaRM, NSDI 2014, rests on the same.)
 ///  * Atomics are 64 bits wide at offsets divisible by 8, atomic with each other from all ranks, and
 ///  sequentially
 ///    consistent. A rank uses the fabric for its own words as well.
@@ -31,6 +34,7 @@
 #include "fabric/region_memory.hpp"
 #include "fabric/region_table.hpp"
 #include "fabric/types.hpp"
+#include "fabric/words.hpp"
 
 namespace craton::fabric {
 
@@ -205,21 +209,16 @@ class Fabric {
     return reinterpret_cast<std::uint64_t*>(direct + word.offset);
   }
   static void copy_in(void* destination, const std::byte* from, std::size_t bytes) noexcept {
-    if (bytes == 8 && reinterpret_cast<std::uintptr_t>(from) % 8 == 0) {
-      const std::uint64_t value =
-          std::atomic_ref(*reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>(from)))
-              .load(std::memory_order_acquire);
-      std::memcpy(destination, &value, 8);
+    if (words_of_a_line(reinterpret_cast<std::uintptr_t>(from), bytes)) {
+      copy_words_in(destination, from, bytes);
     } else if (bytes != 0) {
       std::memcpy(destination, from, bytes);
       std::atomic_thread_fence(std::memory_order_acquire);
     }
   }
   static void copy_out(std::byte* to, const void* source, std::size_t bytes) noexcept {
-    if (bytes == 8 && reinterpret_cast<std::uintptr_t>(to) % 8 == 0) {
-      std::uint64_t value = 0;
-      std::memcpy(&value, source, 8);
-      std::atomic_ref(*reinterpret_cast<std::uint64_t*>(to)).store(value, std::memory_order_release);
+    if (words_of_a_line(reinterpret_cast<std::uintptr_t>(to), bytes)) {
+      copy_words_out(to, source, bytes);
     } else if (bytes != 0) {
       std::memcpy(to, source, bytes);
       std::atomic_thread_fence(std::memory_order_release);

@@ -35,6 +35,8 @@ constexpr int looks_on_leaving = 2;
 constexpr TimeNs look_every_ns = 1'000'000;
 /// Reading the clock costs as much as a few polls of shared memory.
 constexpr unsigned polls_per_clock_reading = 8;
+/// The same for assistants, whether they poll or not.
+constexpr unsigned assists_per_clock_reading = 64;
 
 thread_local bool thread_is_inside_poll = false;
 
@@ -132,11 +134,19 @@ bool Progress::inside_poll() noexcept {
   return thread_is_inside_poll;
 }
 
-bool Progress::poll_all() {
+Progress::InsidePoll::InsidePoll() noexcept {
+  CRATON_ASSERT(!thread_is_inside_poll);
   thread_is_inside_poll = true;
+}
+
+Progress::InsidePoll::~InsidePoll() {
+  thread_is_inside_poll = false;
+}
+
+bool Progress::poll_all() {
+  const InsidePoll inside;
   bool worked = false;
   for (Pollable* pollable : pollables_) worked = pollable->poll() || worked;
-  thread_is_inside_poll = false;
   return worked;
 }
 
@@ -261,6 +271,28 @@ void Progress::end_application_polling() {
     doorbell_.polling.fetch_add(1);
     try_poll();
   }
+}
+
+void Progress::begin_assisting() {
+  begin_application_polling();
+  assistants_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Progress::end_assisting() {
+  assistants_.fetch_sub(1, std::memory_order_relaxed);
+  end_application_polling();
+}
+
+bool Progress::assist() {
+  // While somebody assists, the agent does not look at watches. A leader that sleeps does, but is counted as
+  // a poller like those that are awake.
+  if ((assists_.fetch_add(1, std::memory_order_relaxed) + 1) % assists_per_clock_reading == 0)
+    look_now_and_then(clock_.now_ns());
+  const std::uint32_t asleep = leader_asleep_.load(std::memory_order_relaxed) ? 1 : 0;
+  const std::uint32_t beside =
+      application_pollers_.load(std::memory_order_relaxed) - assistants_.load(std::memory_order_relaxed);
+  // The counts are read one by one: a wrong guess costs a poll too many, or one too few, once.
+  return beside <= asleep && try_poll();
 }
 
 Status Progress::wait_until(FunctionRef<bool()> condition, TimeNs deadline_ns) {

@@ -76,11 +76,28 @@ class Progress {
   /// See Fabric::notify.
   void notify() noexcept;
 
+  // For threads of the fabric's own that have other work to do beside polling (offload/).
+
+  /// From here to end_assisting() the calling thread of control assists often; the agent may rest.
+  void begin_assisting();
+  void end_assisting();
+  /// Polls once, unless an application thread that waits is awake to do so. \returns true if anything
+  /// happened
+  bool assist();
+
   /// Eventfd to ring this rank's doorbell with, shared with neighbours.
   int wake_fd() const noexcept { return wake_fd_.get(); }
   const Clock& clock() const noexcept { return clock_; }
   /// True on a thread that is polling, that is inside a handler or callback: where waiting is forbidden.
   static bool inside_poll() noexcept;
+  /// While one exists, the calling thread counts as polling: it calls what may call back.
+  class InsidePoll {
+   public:
+    InsidePoll() noexcept;
+    ~InsidePoll();
+    InsidePoll(const InsidePoll&) = delete;
+    InsidePoll& operator=(const InsidePoll&) = delete;
+  };
 
  private:
   struct Watch {
@@ -116,7 +133,9 @@ class Progress {
   std::mutex poll_lock_;    ///< held while pollables are polled
   std::mutex role_lock_;    ///< held while application_pollers_ leaves or reaches 0
   std::mutex leader_lock_;  ///< held by the application thread that sleeps on sources_
-  std::atomic<std::uint32_t> application_pollers_{0};
+  std::atomic<std::uint32_t> application_pollers_{0};  ///< assistants included
+  std::atomic<std::uint32_t> assistants_{0};
+  std::atomic<std::uint32_t> assists_{0};  ///< counted to look at the clock now and then
   std::atomic<std::uint32_t> followers_{
       0};  ///< with a network: application threads asleep on doorbell_.sequence
   std::atomic<bool> leader_asleep_{false};

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "base/clock.hpp"
@@ -54,6 +55,26 @@ class Pollable {
   virtual bool ready_to_sleep() { return true; }
 };
 
+enum class CommandKind : std::uint8_t { get, put, atomic };
+
+/// A one-sided operation as a value, for those who hand over several at once. With what a queue adds to it it
+/// is 64 bytes.
+struct Command {
+  std::uint16_t rank;
+  std::uint16_t region;
+  CommandKind kind;
+  AtomicKind atomic;
+  std::uint64_t offset;
+  void* local;             ///< where a get goes, where a put comes from, an atomic's `previous`
+  Completion* completion;  ///< started
+  std::uint64_t first;     ///< bytes of a get or put; of an AtomicOperation
+  std::uint64_t second;    ///< of an AtomicOperation
+
+  RemoteAddress address() const noexcept { return {.rank = rank, .region = region, .offset = offset}; }
+};
+static_assert(sizeof(Command) == 48);
+static_assert(max_ranks <= 65536 && max_regions <= 65536);
+
 /// Operations may be issued by any thread, also inside handlers. Arguments have been checked by the fabric.
 /// An issuing call never blocks for the network; it may poll itself only if `can_block`.
 class Transport : public Pollable {
@@ -78,13 +99,29 @@ class Transport : public Pollable {
                    Completion& completion) = 0;
   virtual void atomic(AtomicOperation operation, RemoteAddress word, std::uint64_t* previous,
                       Completion& completion) = 0;
+  /// Issues several at once, which costs less than one by one where the transport can put them together.
+  /// \returns true if some may have completed within the call: whoever waits for them has not been told
+  virtual bool issue(std::span<const Command> commands) {
+    for (const Command& command : commands) issue_alone(command);
+    return true;
+  }
   /// Copies the payload and sends it. \returns false if there is no room now (only if `may_refuse`; else it
   /// queues)
   virtual bool send(Rank target, HandlerId handler, const void* payload, std::size_t bytes,
                     bool may_refuse) = 0;
 
-  /// Counts what is in flight to a peer, for Fabric::flush; null if nothing ever is.
+  // For Fabric::flush.
+
+  /// Counts what has been issued and is in flight to a peer; null if nothing ever is.
   virtual FlushCounter* flush_counter(Rank peer) noexcept = 0;
+  /// What carries its operations, each with flush counters of its own: itself, but for one made of others.
+  virtual std::size_t endpoints() const noexcept { return 1; }
+  virtual Transport& endpoint(std::size_t /*index*/) noexcept { return *this; }
+  /// How many operations have been handed over to be issued at an endpoint later.
+  virtual std::uint64_t queued(std::size_t /*index*/) const noexcept { return 0; }
+  /// Whether the first `count` of them have been issued, so that the endpoint's counters know of them. For
+  /// conditions of waits: if not, waiters are notified when more have been.
+  virtual bool issued(std::size_t /*index*/, std::uint64_t /*count*/) noexcept { return true; }
 
   /// The job ends in order: tells a peer that its connection's end is no death. Called again until it returns
   /// true: everything sent to the peer, the farewell last, is on its way.
@@ -94,6 +131,20 @@ class Transport : public Pollable {
   virtual void disconnect(Rank peer) noexcept = 0;
   /// False while nothing more should be issued to the peer by a thread that can wait.
   virtual bool has_room(Rank /*peer*/) const noexcept { return true; }
+  /// Why the last attempt to reach a peer failed; empty if none did. For people.
+  virtual std::string last_failure() const { return {}; }
+  /// get(), put() or atomic().
+  void issue_alone(const Command& command) {
+    switch (command.kind) {
+      case CommandKind::get:
+        return get(command.local, command.address(), command.first, *command.completion);
+      case CommandKind::put:
+        return put(command.address(), command.local, command.first, *command.completion);
+      case CommandKind::atomic:
+        return atomic({.kind = command.atomic, .first = command.first, .second = command.second},
+                      command.address(), static_cast<std::uint64_t*>(command.local), *command.completion);
+    }
+  }
 };
 
 }  // namespace craton::fabric

@@ -22,6 +22,8 @@ inline constexpr HandlerId wake_handler = 0;    ///< built in: runs nothing, wak
 inline constexpr HandlerId fabric_barrier_handler = 1;  ///< the fabric's own collective calls
 inline constexpr HandlerId first_free_handler = 8;      ///< 1 to 7 are the fabric's own
 inline constexpr Rank max_ranks = 4096;  ///< job size limit: bounds what a wire message may claim
+/// Words of this much memory, aligned to as much, come whole: see the contract in fabric.hpp.
+inline constexpr std::size_t line_bytes = 64;
 /// What every transport carries in one message. Upper rooms may rely on it.
 inline constexpr std::size_t max_message_bytes = 4096;
 

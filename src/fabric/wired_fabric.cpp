@@ -10,6 +10,8 @@
 #include "base/assert.hpp"
 #include "base/error.hpp"
 #include "base/ring_log.hpp"
+#include "fabric/offload/offload_transport.hpp"
+#include "fabric/packed_texts.hpp"
 #include "fabric/tcp/addresses.hpp"
 #include "fabric/tcp/tcp_transport.hpp"
 #include "fiber/sanitizer.hpp"
@@ -41,36 +43,6 @@ void tell_sanitizer_received([[maybe_unused]] void* fabric) noexcept {
 #endif
 }
 
-/// Several texts as one, for Bootstrap::exchange.
-std::string pack(const std::vector<std::string>& texts) {
-  std::string packed;
-  for (const std::string& text : texts) {
-    const auto length = static_cast<std::uint32_t>(text.size());
-    packed.append(reinterpret_cast<const char*>(&length), sizeof length);
-    packed += text;
-  }
-  return packed;
-}
-
-std::vector<std::string> unpack(const std::string& packed, std::size_t expected) {
-  std::vector<std::string> texts;
-  for (std::size_t at = 0; at + sizeof(std::uint32_t) <= packed.size();) {
-    std::uint32_t length = 0;
-    std::memcpy(&length, packed.data() + at, sizeof length);
-    at += sizeof length;
-    if (length > packed.size() - at) break;
-    texts.push_back(packed.substr(at, length));
-    at += length;
-  }
-  if (texts.size() != expected) {
-    throw Error(ErrorCode::protocol, {.asked = "cannot wire the ranks of the job",
-                                      .happened = "a rank's address has the wrong form",
-                                      .limit = {},
-                                      .remedy = "all ranks must run the same version of Craton"});
-  }
-  return texts;
-}
-
 bool machine_has_rdma() {
   std::error_code ignored;
   return std::filesystem::exists("/sys/class/infiniband", ignored) &&
@@ -94,13 +66,19 @@ WiredFabric::WiredFabric(Bootstrap& bootstrap, const WiredOptions& options, cons
                                               .remedy = {}});
   }
   find_nodes(bootstrap, options);
-  make_transports(bootstrap, options);
+  try {
+    make_transports(bootstrap, options);
+  } catch (...) {
+    network_.reset();  // before what its executors poll
+    throw;
+  }
   barrier_ = std::make_unique<Barrier>(*this, fabric_barrier_handler);
   try {
     connect_all(bootstrap, options);
   } catch (...) {
     closing_.store(true);
     progress_->stop();
+    network_.reset();  // its executors poll
     throw;
   }
 }
@@ -128,6 +106,30 @@ void WiredFabric::find_nodes(Bootstrap& bootstrap, const WiredOptions& options) 
   }
 }
 
+/// The transport between nodes, or one endpoint of it.
+std::unique_ptr<Transport> WiredFabric::make_network(Bootstrap& bootstrap, const WiredOptions& options,
+                                                     TransportEvents& events) {
+  std::string network = options.network;
+  if (network == "auto") network = machine_has_rdma() && ucx::ucx_availability().available() ? "ucx" : "tcp";
+  if (network == "tcp") {
+    return std::make_unique<tcp::TcpTransport>(rank(), size(), bootstrap.secret(),
+                                               tcp::TcpOptions{.interface = options.tcp_interface,
+                                                               .loopback_only = one_host_,
+                                                               .link = options.tcp_link,
+                                                               .gather = options.tcp_gather},
+                                               events, clock_);
+  }
+  if (network == "ucx") {
+    return ucx::make_ucx_transport(rank(), size(), bootstrap.secret(), events, options.ucx);
+  }
+  throw Error(ErrorCode::invalid_argument,
+              {.asked = fmt::format("cannot connect the ranks by transport \"{}\"", network),
+               .happened = fmt::format("the job has {} ranks and only {} of them share this node", size(),
+                                       neighbours_.size()),
+               .limit = "between nodes there are tcp and ucx",
+               .remedy = "use --transport=tcp, ucx or auto"});
+}
+
 void WiredFabric::make_transports(Bootstrap& bootstrap, const WiredOptions& options) {
   TransportEvents& events = *this;
   if (neighbours_.size() > 1) {
@@ -135,24 +137,15 @@ void WiredFabric::make_transports(Bootstrap& bootstrap, const WiredOptions& opti
                                                events);
   }
   if (neighbours_.size() < size()) {
-    std::string network = options.network;
-    if (network == "auto")
-      network = machine_has_rdma() && ucx::ucx_availability().available() ? "ucx" : "tcp";
-    if (network == "tcp") {
-      network_ = std::make_unique<tcp::TcpTransport>(
-          rank(), size(), bootstrap.secret(),
-          tcp::TcpOptions{
-              .interface = options.tcp_interface, .loopback_only = one_host_, .link = options.tcp_link},
-          events, clock_);
-    } else if (network == "ucx") {
-      network_ = ucx::make_ucx_transport(rank(), size(), bootstrap.secret(), events, options.ucx);
+    // One endpoint without an executor is the transport itself.
+    if (options.offload.mode == offload::OffloadMode::direct && options.offload.endpoints == 1) {
+      network_ = make_network(bootstrap, options, events);
     } else {
-      throw Error(ErrorCode::invalid_argument,
-                  {.asked = fmt::format("cannot connect the ranks by transport \"{}\"", network),
-                   .happened = fmt::format("the job has {} ranks and only {} of them share this node", size(),
-                                           neighbours_.size()),
-                   .limit = "between nodes there are tcp and ucx",
-                   .remedy = "use --transport=tcp, ucx or auto"});
+      auto offloading = std::make_unique<offload::OffloadTransport>(
+          options.offload, size(), events,
+          [&](TransportEvents& told) { return make_network(bootstrap, options, told); });
+      offloading_ = offloading.get();
+      network_ = std::move(offloading);
     }
     nic_atomics_ = network_->capabilities().atomic_domain == AtomicDomain::nic;
   }
@@ -170,7 +163,11 @@ void WiredFabric::make_transports(Bootstrap& bootstrap, const WiredOptions& opti
     shm_->set_wake_fd(progress_->wake_fd());
     progress_->add(*shm_, false);
   }
-  if (network_ != nullptr) progress_->add(*network_, true);
+  if (offloading_ != nullptr) {
+    offloading_->start(*progress_, options.spin_ns);
+  } else if (network_ != nullptr) {
+    progress_->add(*network_, true);
+  }
 }
 
 void WiredFabric::connect_all(Bootstrap& bootstrap, const WiredOptions& options) {
@@ -200,9 +197,8 @@ void WiredFabric::connect_all(Bootstrap& bootstrap, const WiredOptions& options)
     for (Rank peer = 0; peer < size(); ++peer) {
       if (!reachable(peer)) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", peer);
     }
-    const auto* tcp = dynamic_cast<const tcp::TcpTransport*>(network_.get());
-    const std::string cause =
-        tcp != nullptr && !tcp->last_failure().empty() ? "; " + tcp->last_failure() : "";
+    const std::string failure = network_ != nullptr ? network_->last_failure() : "";
+    const std::string cause = failure.empty() ? "" : "; " + failure;
     throw Error(ErrorCode::timed_out,
                 {.asked = fmt::format("rank {} cannot reach rank {}", rank(), missing),
                  .happened = fmt::format("no connection within {} s{}",
@@ -369,17 +365,25 @@ void WiredFabric::start_atomic(AtomicOperation operation, RemoteAddress word, st
 Status WiredFabric::flush(Rank target) {
   CRATON_ASSERT(target < size());
   for (Transport* link : {links_[target], atomic_links_[target]}) {
-    FlushCounter* const counter = link == nullptr ? nullptr : link->flush_counter(target);
-    if (counter == nullptr || counter->idle()) continue;
-    const std::lock_guard lock(flush_locks_[target]);
-    const FlushCounter::Epoch epoch = counter->close();
-    if (const Status waited = wait_until([&] { return counter->drained(epoch); }, no_deadline);
-        waited != Status::ok) {
-      return waited;
+    for (std::size_t i = 0; link != nullptr && i < link->endpoints(); ++i) {
+      if (const Status flushed = flush_endpoint(target, *link, i); flushed != Status::ok) return flushed;
     }
   }
   std::atomic_thread_fence(std::memory_order_seq_cst);
   return alive(target) ? Status::ok : Status::peer_lost;
+}
+
+Status WiredFabric::flush_endpoint(Rank target, Transport& link, std::size_t index) {
+  FlushCounter* const counter = link.endpoint(index).flush_counter(target);
+  if (counter == nullptr) return Status::ok;
+  if (const std::uint64_t queued = link.queued(index); !link.issued(index, queued)) {
+    const Status waited = wait_until([&] { return link.issued(index, queued); }, no_deadline);
+    if (waited != Status::ok) return waited;
+  }
+  if (counter->idle()) return Status::ok;
+  const std::lock_guard lock(flush_locks_[target]);
+  const FlushCounter::Epoch epoch = counter->close();
+  return wait_until([&] { return counter->drained(epoch); }, no_deadline);
 }
 
 // ---- Messages

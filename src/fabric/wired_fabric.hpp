@@ -16,11 +16,16 @@
 #include "fabric/barrier.hpp"
 #include "fabric/bootstrap.hpp"
 #include "fabric/fabric.hpp"
+#include "fabric/offload/options.hpp"
 #include "fabric/progress.hpp"
 #include "fabric/shm/shm_transport.hpp"
 #include "fabric/tcp/link_model.hpp"
 #include "fabric/transport.hpp"
 #include "fabric/ucx/ucx.hpp"
+
+namespace craton::fabric::offload {
+class OffloadTransport;
+}
 
 namespace craton::fabric {
 
@@ -33,9 +38,12 @@ struct WiredOptions {
   TimeNs connect_timeout_ns = 30'000'000'000;  ///< for wiring all ranks
   std::string tcp_interface;  ///< address or interface name that tcp listens on; empty: found by itself
   LinkModel tcp_link;         ///< injected into tcp
+  bool tcp_gather = true;     ///< see TcpOptions::gather
   ucx::UcxOptions ucx;        ///< which of its transports and devices ucx uses
   std::uint64_t ring_bytes =
       64 * 1024;  ///< shm: one message ring, for each pair of ranks of a node; a power of two
+  /// Between nodes. Inside a node operations are plain copies, which no executor could make cheaper.
+  offload::OffloadOptions offload;
 };
 
 /// Constructing it is collective: it wires all ranks and returns when they can talk. Blocks up to
@@ -121,9 +129,12 @@ class WiredFabric final : public Fabric, private TransportEvents {
 
   void find_nodes(Bootstrap& bootstrap, const WiredOptions& options);
   void make_transports(Bootstrap& bootstrap, const WiredOptions& options);
+  std::unique_ptr<Transport> make_network(Bootstrap& bootstrap, const WiredOptions& options,
+                                          TransportEvents& events);
   void connect_all(Bootstrap& bootstrap, const WiredOptions& options);
   Transport* admit(Transport* transport, RemoteAddress address, std::size_t bytes, Completion& completion);
   void run_handler(Rank source, HandlerId handler, const std::byte* payload, std::size_t bytes);
+  Status flush_endpoint(Rank target, Transport& link, std::size_t index);
   void barrier_or_throw(const char* asked);
   [[noreturn]] void throw_lost(const char* asked) const;
 
@@ -134,8 +145,9 @@ class WiredFabric final : public Fabric, private TransportEvents {
   Doorbell private_doorbell_;     ///< used when there are no neighbours
   std::unique_ptr<shm::ShmTransport> shm_;
   std::unique_ptr<Transport> network_;
-  std::vector<Transport*> links_;         ///< by rank; null for this rank
-  std::vector<Transport*> atomic_links_;  ///< by rank; all network_ if its NIC executes atomics
+  offload::OffloadTransport* offloading_ = nullptr;  ///< network_, if it is one
+  std::vector<Transport*> links_;                    ///< by rank; null for this rank
+  std::vector<Transport*> atomic_links_;             ///< by rank; all network_ if its NIC executes atomics
   bool nic_atomics_ = false;
   std::unique_ptr<Progress> progress_;
   Loopback loopback_{*this};

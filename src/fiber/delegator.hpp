@@ -125,6 +125,8 @@ class Delegator {
   explicit Delegator(Arguments&&... arguments) : queue_(std::forward<Arguments>(arguments)...) {}
   ~Delegator() = default;
 
+  Queue queue_;
+
  private:
   /// By the holder, when something is queued: gives the lock to the oldest entry, or to the consumer if it is
   /// a command.
@@ -173,7 +175,6 @@ class Delegator {
     }
   }
 
-  Queue queue_;
   BasicWaiter<S> call_;  ///< the consumer sleeps on it; notified by who gives it the lock
   typename S::template Atomic<bool> called_{false};
   typename S::template Plain<bool> stopping_{false};
@@ -239,6 +240,9 @@ class DelegationRing {
       return true;
     });
   }
+  /// How many entries there have been, from the beginning. Those of the calling thread count, and those that
+  /// were put before something that it has seen.
+  std::uint64_t entries() const noexcept { return tail_.load(std::memory_order_acquire) >> 1U; }
   // By the holder:
   bool empty() const noexcept {
     return tail_.load(std::memory_order_relaxed) >> 1U == head_.load(std::memory_order_relaxed);
@@ -255,8 +259,12 @@ class DelegationRing {
     return entry;
   }
   void pop() noexcept {
-    head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
-    if (awaiting_room_.load(std::memory_order_seq_cst)) tell_of_room();
+    const std::uint64_t head = head_.load(std::memory_order_relaxed) + 1;
+    head_.store(head, std::memory_order_seq_cst);
+    // Not at the first free entry: all who wait would wake for it and all but one sleep again.
+    if (awaiting_room_.load(std::memory_order_seq_cst) &&
+        (tail_.load(std::memory_order_relaxed) >> 1U) - head <= (mask_ + 1) / 2)
+      tell_of_room();
   }
 
  private:
@@ -381,6 +389,9 @@ class BasicRingDelegator : public detail::Delegator<S, Command, detail::Delegati
   /// \param capacity commands and waiters at once, rounded up to a power of two
   explicit BasicRingDelegator(std::size_t capacity = 1024)
       : detail::Delegator<S, Command, detail::DelegationRing<S, Command>>(capacity) {}
+
+  /// How many commands and waiters have been left in it, from the beginning.
+  std::uint64_t arrivals() const noexcept { return this->queue_.entries(); }
 };
 
 template <System S, typename Command>

@@ -103,6 +103,12 @@ fabric::WiredOptions wired_options_from(const Options& options) {
   wired.tcp_link = {.delay_ns = options.duration_ns(Option::link_delay),
                     .bytes_per_second = options.bytes(Option::link_bandwidth)};
   wired.ring_bytes = options.bytes(Option::ring_bytes);
+  const std::string& offload = options.text(Option::offload);
+  wired.offload = {.mode = offload == "static"    ? fabric::offload::OffloadMode::fixed
+                           : offload == "dynamic" ? fabric::offload::OffloadMode::dynamic
+                                                  : fabric::offload::OffloadMode::direct,
+                   .endpoints = static_cast<unsigned>(options.integer(Option::endpoints)),
+                   .workers = static_cast<unsigned>(options.integer(Option::offload_workers))};
   return wired;
 }
 

@@ -34,6 +34,7 @@
 #include <sstream>
 
 #include "base/unique_fd.hpp"
+#include "vm/mechanism.hpp"
 
 namespace craton::job {
 namespace {
@@ -258,7 +259,7 @@ UniqueFd open_userfaultfd(UserfaultfdFacts& facts) {
   return fd;
 }
 
-UserfaultfdFacts probe_userfaultfd(const std::string& root, std::uint64_t page_bytes) {
+UserfaultfdFacts probe_userfaultfd(const std::string& root) {
   UserfaultfdFacts facts;
   facts.unprivileged_sysctl = read_number(root + "/proc/sys/vm/unprivileged_userfaultfd");
   const UniqueFd fd = open_userfaultfd(facts);
@@ -272,26 +273,10 @@ UserfaultfdFacts probe_userfaultfd(const std::string& root, std::uint64_t page_b
   }
   facts.features = api.features;
 
-  // A descriptor is set up once; the one that registers memory is another.
-  UserfaultfdFacts ignored;
-  const UniqueFd registrar = open_userfaultfd(ignored);
-  const std::uint64_t wanted = UFFD_FEATURE_MINOR_SHMEM | UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
-  api = {};
-  api.api = UFFD_API;
-  api.features = wanted;
-  if (!registrar || (facts.features & wanted) != wanted || ::ioctl(registrar.get(), UFFDIO_API, &api) != 0)
-    return facts;
-  const UniqueFd memory = make_memfd(page_bytes);
-  if (!memory) return facts;
-  const Mapping view(page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get());
-  if (!view) return facts;
-  uffdio_register request{};
-  request.range = {reinterpret_cast<std::uintptr_t>(view.address()), page_bytes};
-  request.mode = UFFDIO_REGISTER_MODE_MINOR | UFFDIO_REGISTER_MODE_WP;
-  constexpr std::uint64_t needed =
-      (std::uint64_t{1} << _UFFDIO_CONTINUE) | (std::uint64_t{1} << _UFFDIO_WRITEPROTECT);
-  facts.serves_memfd =
-      ::ioctl(registrar.get(), UFFDIO_REGISTER, &request) == 0 && (request.ioctls & needed) == needed;
+  // Whether segments can use it is asked of those who do.
+  const vm::Mechanisms mechanisms = vm::probe();
+  facts.serves_memfd = mechanisms.userfaultfd;
+  facts.why_not = mechanisms.why_not;
   return facts;
 }
 
@@ -441,7 +426,7 @@ MachineFacts read_machine_facts(const std::string& root) {
   }
   facts.memfd_errno = probe_memfd(facts.page_bytes);
   facts.max_map_count = read_number(root + "/proc/sys/vm/max_map_count");
-  facts.userfaultfd = probe_userfaultfd(root, facts.page_bytes);
+  facts.userfaultfd = probe_userfaultfd(root);
   facts.ptrace_scope = read_number(root + "/proc/sys/kernel/yama/ptrace_scope");
   facts.read_child_errno = probe_read_child();
   facts.overcommit_memory = read_number(root + "/proc/sys/vm/overcommit_memory");

@@ -24,9 +24,10 @@ struct UserfaultfdFacts {
   /// How a descriptor could be had: it sees kernel accesses too, or those of user code only, or not at all.
   enum class Access { full, user_mode_only, none };
   Access access = Access::none;
-  int errno_value = 0;         ///< why there is none, or why it is not full
-  std::uint64_t features = 0;  ///< as UFFDIO_API reports them
-  bool serves_memfd = false;   ///< a memfd mapping took minor-fault and write-protect mode
+  int errno_value = 0;                              ///< why there is none, or why it is not full
+  std::uint64_t features = 0;                       ///< as UFFDIO_API reports them
+  bool serves_memfd = false;                        ///< segments can be protected by it
+  std::string why_not;                              ///< where they cannot
   std::optional<std::int64_t> unprivileged_sysctl;  ///< vm.unprivileged_userfaultfd
 };
 

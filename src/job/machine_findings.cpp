@@ -234,15 +234,13 @@ Finding judge_userfaultfd(const MachineFacts& facts) {
   }
   const bool full = uffd.access == Access::full;
   Finding finding =
-      fine("userfaultfd",
-           fmt::format("{}, features {:#x}, memfd minor faults and write protection {}, WP_ASYNC {}; {}",
-                       full ? "all faults" : "faults of user code only", uffd.features,
-                       uffd.serves_memfd ? "work" : "missing",
-                       (uffd.features & feature_wp_async) != 0 ? "there" : "missing", sysctl));
+      fine("userfaultfd", fmt::format("{}, features {:#x}, segments are protected by {}, WP_ASYNC {}; {}",
+                                      full ? "all faults" : "faults of user code only", uffd.features,
+                                      uffd.serves_memfd ? "it" : "mprotect",
+                                      (uffd.features & feature_wp_async) != 0 ? "there" : "missing", sysctl));
   if (!uffd.serves_memfd) {
     finding.severity = Severity::warning;
-    finding.cause = fmt::format(
-        "Linux {} lacks minor faults or write protection on shared memory (5.19 has both)", facts.kernel);
+    finding.cause = fmt::format("tried out on Linux {}: {}", facts.kernel, uffd.why_not);
     finding.meaning =
         "pages are protected with mprotect, which costs 5 to 20 us a page and one mapping a border";
     finding.remedy = "use Linux 5.19 or later";

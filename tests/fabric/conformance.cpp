@@ -1,6 +1,5 @@
 #include "conformance.hpp"
 
-#include <cstdio>
 #include <cstring>
 
 namespace craton::fabric::conformance {
@@ -81,24 +80,6 @@ std::uint64_t RankContext::swap(RemoteAddress word, std::uint64_t value) {
   fabric.swap(word, value, &previous, completion);
   finish_ok(completion);
   return previous;
-}
-
-namespace {
-char failed_check[512] = "";
-}
-
-void check_failed(const char* file, int line, const std::string& what) {
-  const std::string text = std::string(file) + ":" + std::to_string(line) + ": " + what;
-  std::snprintf(failed_check, sizeof failed_check, "%s\n", text.c_str());
-  throw std::runtime_error(text);
-}
-
-const char* last_failed_check() noexcept {
-  return failed_check;
-}
-
-void forget_failed_check() noexcept {
-  failed_check[0] = '\0';
 }
 
 std::vector<std::byte> pattern(std::uint64_t key, std::size_t bytes) {

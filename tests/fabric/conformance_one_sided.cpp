@@ -156,24 +156,36 @@ void overlapping_puts_make_no_bytes_up(RankContext& c) {
   }
 }
 
-/// Words whose halves agree, put and got by all at once, and loaded by their owner.
+/// Words whose halves agree, put and got by all at once, alone and several of a line, and loaded by their
+/// owner.
 void words_are_never_torn(RankContext& c) {
-  constexpr std::uint64_t words = 3;
-  auto* own = reinterpret_cast<std::uint64_t*>(c.start(words * 8));
+  constexpr std::size_t words = line_bytes / 8;
+  auto* own = reinterpret_cast<std::uint64_t*>(c.start(line_bytes));
   const std::uint64_t rounds = c.count(16, 3000);
   const auto whole = [](std::uint64_t word) { return word >> 32U == (word & 0xffff'ffffU); };
-  std::vector<std::uint64_t> sources(2);
-  std::vector<std::uint64_t> seen(2);
+  struct Piece {
+    std::size_t first;
+    std::size_t count;
+  };
+  const auto piece = [&c] {
+    const std::size_t first = c.random.below(words);
+    return Piece{.first = first, .count = c.random.one_in(2) ? 1 : 1 + c.random.below(words - first)};
+  };
+  std::array<std::array<std::uint64_t, words>, 2> sources{};
+  std::array<std::array<std::uint64_t, words>, 2> seen{};
   for (std::uint64_t round = 0; round < rounds; ++round) {
     Completion completion;
     for (std::size_t i = 0; i < 2; ++i) {
-      const std::uint64_t half = c.random.next() >> 32U;
-      sources[i] = half << 32U | half;
-      const auto target = static_cast<Rank>(c.random.below(c.size()));
-      c.fabric.put({target, main_region, 8 * c.random.below(words)}, &sources[i], 8, completion);
-      c.fabric.get(&seen[i],
-                   {static_cast<Rank>(c.random.below(c.size())), main_region, 8 * c.random.below(words)}, 8,
-                   completion);
+      for (std::uint64_t& word : sources[i]) {
+        const std::uint64_t half = c.random.next() >> 32U;
+        word = half << 32U | half;
+      }
+      const Piece put = piece();
+      c.fabric.put({static_cast<Rank>(c.random.below(c.size())), main_region, 8 * put.first},
+                   sources[i].data(), 8 * put.count, completion);
+      const Piece got = piece();
+      c.fabric.get(seen[i].data(), {static_cast<Rank>(c.random.below(c.size())), main_region, 8 * got.first},
+                   8 * got.count, completion);
     }
     for (int looks = 0; looks < 20 && !completion.done(); ++looks) {
       c.compute();
@@ -181,8 +193,7 @@ void words_are_never_torn(RankContext& c) {
       CHECK(whole(word));
     }
     c.finish_ok(completion);
-    CHECK(whole(seen[0]));
-    CHECK(whole(seen[1]));
+    for (const auto& each : seen) CHECK(std::all_of(each.begin(), each.end(), whole));
   }
   c.barrier();
 }

@@ -34,9 +34,12 @@ struct Wiring {
   Rank ranks_at_most;
   bool namespaces = false;      ///< two network namespaces joined by a veth pair; the machine tells the nodes
   bool told_of_deaths = false;  ///< by the launcher, since this transport does not notice by itself
+  offload::OffloadOptions offload{};
 
   friend std::ostream& operator<<(std::ostream& out, const Wiring& wiring) { return out << wiring.name; }
 };
+
+using offload::OffloadMode;
 
 constexpr std::array wirings{
     Wiring{"shm", "shm", nullptr, 1, 4},
@@ -45,6 +48,10 @@ constexpr std::array wirings{
     Wiring{"ucx_tcp", "ucx", "tcp", 4, 3},
     Wiring{"ucx_shm", "ucx", "posix,sysv", 4, 3, false, true},
     Wiring{"netns", "tcp", nullptr, 2, 4, true},
+    Wiring{"tcp_offload_static", "tcp", nullptr, 3, 3, false, false, {OffloadMode::fixed, 2, 1}},
+    Wiring{"tcp_offload_dynamic", "tcp", nullptr, 3, 3, false, false, {OffloadMode::dynamic, 3, 2}},
+    Wiring{"ucx_tcp_offload_dynamic", "ucx", "tcp", 3, 3, false, false, {OffloadMode::dynamic, 2, 1}},
+    Wiring{"ucx_shm_offload_dynamic", "ucx", "posix,sysv", 3, 3, false, true, {OffloadMode::dynamic, 2, 1}},
 };
 
 constexpr int job_limit_s = 90;
@@ -92,6 +99,7 @@ void run_rank(ParentLink& parent, const Wiring& wiring, const NetworkNamespaces*
               std::optional<Rank> victim) {
   WiredOptions options;
   options.network = wiring.network;
+  options.offload = wiring.offload;
   if (namespaces != nullptr) {
     namespaces->enter(parent.rank() % wiring.nodes);
   } else {

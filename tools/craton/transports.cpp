@@ -12,7 +12,8 @@ namespace {
 TransportReport report_shm(const job::MachineFacts& facts) {
   if (facts.memfd_errno != 0)
     return {"shm", false, fmt::format("memfd: {}", std::strerror(facts.memfd_errno))};
-  return {"shm", true, "memory of neighbours mapped from memfds"};
+  return {"shm", true,
+          "memory of neighbours mapped from memfds; never offloaded, since operations are plain copies"};
 }
 
 TransportReport report_tcp(const job::MachineFacts& facts) {

@@ -271,15 +271,16 @@ void SimFabric::issue(OperationRef operation) {
 
 /// Cuts an operation into pieces that take effect each at its own time, but for those that must not be torn.
 void SimFabric::split(const OperationRef& operation) {
-  const bool word = operation->bytes == 8 && operation->remote.offset % 8 == 0;
-  const bool whole = operation->kind == Kind::atomic || operation->bytes < 2 ||
-                     (word && world_.options_.mutation != Mutation::tear_words);
+  const bool words = words_of_a_line(operation->remote.offset, operation->bytes);
+  const bool tear = world_.options_.mutation == Mutation::tear_words;
+  const std::size_t grain = words && !tear ? 8 : 1;
+  const bool whole = operation->kind == Kind::atomic || operation->bytes < 2 * grain;
   std::vector<std::size_t> cuts;
   if (!whole) {
     const std::uint64_t pieces =
-        world_.random_.between(word ? 2 : 1, std::max(2U, world_.profile_.pieces_at_most));
+        world_.random_.between(words && tear ? 2 : 1, std::max(2U, world_.profile_.pieces_at_most));
     for (std::uint64_t i = 1; i < pieces; ++i)
-      cuts.push_back(world_.random_.between(1, operation->bytes - 1));
+      cuts.push_back(world_.random_.between(1, operation->bytes / grain - 1) * grain);
     std::sort(cuts.begin(), cuts.end());
     cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
   }

@@ -63,7 +63,7 @@ std::uint64_t Connection::open_operation(const Operation& operation) {
 }
 
 void Connection::get(void* destination, RemoteAddress source, std::size_t bytes, Completion& completion) {
-  issue({.is_put = false,
+  start({.is_put = false,
          .local = static_cast<std::byte*>(destination),
          .region = source.region,
          .offset = source.offset,
@@ -73,7 +73,7 @@ void Connection::get(void* destination, RemoteAddress source, std::size_t bytes,
 
 void Connection::put(RemoteAddress destination, const void* source, std::size_t bytes,
                      Completion& completion) {
-  issue({.is_put = true,
+  start({.is_put = true,
          .local = const_cast<std::byte*>(static_cast<const std::byte*>(source)),
          .region = destination.region,
          .offset = destination.offset,
@@ -81,12 +81,48 @@ void Connection::put(RemoteAddress destination, const void* source, std::size_t 
          .completion = &completion});
 }
 
-void Connection::issue(Transfer transfer) {
+void Connection::start(const Transfer& transfer) {
+  std::unique_lock lock(lock_);
+  if (state() == State::ready) return issue(transfer);
+  lock.unlock();
+  transfer.completion->finish(Status::peer_lost);
+}
+
+void Connection::atomic(AtomicOperation operation, RemoteAddress word, std::uint64_t* previous,
+                        Completion& completion) {
+  std::unique_lock lock(lock_);
+  if (state() == State::ready) return issue(operation, word, previous, completion);
+  lock.unlock();
+  completion.finish(Status::peer_lost);
+}
+
+bool Connection::issue(std::span<const Command> commands) {
   std::unique_lock lock(lock_);
   if (state() != State::ready) {
     lock.unlock();
-    return transfer.completion->finish(Status::peer_lost);
+    for (const Command& command : commands) command.completion->finish(Status::peer_lost);
+    return true;
   }
+  batching_ = true;
+  for (const Command& command : commands) {
+    if (command.kind == CommandKind::atomic) {
+      issue({.kind = command.atomic, .first = command.first, .second = command.second}, command.address(),
+            static_cast<std::uint64_t*>(command.local), *command.completion);
+    } else {
+      issue({.is_put = command.kind == CommandKind::put,
+             .local = static_cast<std::byte*>(command.local),
+             .region = command.region,
+             .offset = command.offset,
+             .bytes = command.first,
+             .completion = command.completion});
+    }
+  }
+  batching_ = false;
+  if (!corked_ && !queue_.empty()) flush_queue();
+  return false;
+}
+
+void Connection::issue(Transfer transfer) {
   transfer.epoch = flush_counter_.start();
   if (transfer.bytes <= chunk_bytes) return request(transfer, transfer.bytes, nullptr);
   transfers_.push_back(std::make_unique<Transfer>(transfer));
@@ -122,13 +158,8 @@ void Connection::request(const Transfer& transfer, std::size_t bytes, Transfer* 
            true);
 }
 
-void Connection::atomic(AtomicOperation operation, RemoteAddress word, std::uint64_t* previous,
-                        Completion& completion) {
-  std::unique_lock lock(lock_);
-  if (state() != State::ready) {
-    lock.unlock();
-    return completion.finish(Status::peer_lost);
-  }
+void Connection::issue(AtomicOperation operation, RemoteAddress word, std::uint64_t* previous,
+                       Completion& completion) {
   FrameHeader header;
   header.kind = FrameKind::atomic;
   header.region = word.region;

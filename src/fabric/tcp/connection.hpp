@@ -39,7 +39,8 @@ class Connection {
     const Clock& clock;
     int epoll_fd;  ///< their set; event data is the Connection
     LinkModel link;
-    int timer_fd;  ///< expires when a delayed frame is due; -1 without a link model
+    int timer_fd;        ///< expires when a delayed frame is due; -1 without a link model
+    bool gather = true;  ///< see TcpOptions
     /// A connection has proven who it is. Takes it into use, or says why not (a second one of a rank). In
     /// poll().
     std::function<const char*(Connection&)> proven;
@@ -67,6 +68,8 @@ class Connection {
   void get(void* destination, RemoteAddress source, std::size_t bytes, Completion& completion);
   void put(RemoteAddress destination, const void* source, std::size_t bytes, Completion& completion);
   void atomic(AtomicOperation operation, RemoteAddress word, std::uint64_t* previous, Completion& completion);
+  /// Several of these, of this peer, with one call of the kernel. \returns true if they completed within it
+  bool issue(std::span<const Command> commands);
   bool message(HandlerId handler, const void* payload, std::size_t bytes, bool may_refuse);
   void announce(RegionId region, std::uint64_t bytes);
   /// \returns true once the farewell and all before it are with the kernel
@@ -90,7 +93,7 @@ class Connection {
 
  private:
   /// A thread that can wait does so when this many operations are in flight.
-  static constexpr std::uint32_t busy_operations = 1024;
+  static constexpr std::uint32_t busy_operations = 4096;
   /// Handlers and callbacks, which cannot wait, may go on until here.
   static constexpr std::uint32_t max_operations = 1U << 20;
   static constexpr unsigned chunks_under_way = 4;
@@ -133,9 +136,11 @@ class Connection {
     FrameHeader header;
   };
 
-  void issue(Transfer transfer);
+  void start(const Transfer& transfer);
 
   // Under lock_:
+  void issue(Transfer transfer);
+  void issue(AtomicOperation operation, RemoteAddress word, std::uint64_t* previous, Completion& completion);
   std::uint64_t open_operation(const Operation& operation);
   void transmit(const FrameHeader& header, std::span<const std::byte> payload, bool may_borrow);
   void delay(const FrameHeader& header, std::span<const std::byte> payload);
@@ -173,7 +178,8 @@ class Connection {
   std::mutex lock_;  ///< guards the socket's sending side and all down to the blank line
   UniqueFd socket_;
   SendQueue queue_;
-  bool corked_ = false;  ///< arrivals are being served: gather, they flush
+  bool corked_ = false;    ///< arrivals are being served: gather, they flush
+  bool batching_ = false;  ///< several are being issued: gather, issue() flushes
   bool wants_writable_ = false;
   bool refused_ = false;  ///< a sender of messages waits for room
   bool broken_ = false;   ///< sending failed: receiving will tell why

@@ -5,12 +5,14 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
 
 #include "base/assert.hpp"
 #include "fabric/tcp/connection.hpp"
+#include "fabric/words.hpp"
 
 namespace craton::fabric::tcp {
 
@@ -195,10 +197,8 @@ bool Connection::serve_put(const FrameHeader& header, const std::byte* payload) 
   if (payload != nullptr) {
     std::byte* to = served_range(header, header.payload_bytes);
     if (to == nullptr) return violated("a put outside its region");
-    if (header.payload_bytes == 8 && header.offset % 8 == 0) {
-      std::uint64_t value = 0;
-      std::memcpy(&value, payload, sizeof value);
-      std::atomic_ref(*reinterpret_cast<std::uint64_t*>(to)).store(value, std::memory_order_release);
+    if (words_of_a_line(header.offset, header.payload_bytes)) {
+      copy_words_out(to, payload, header.payload_bytes);
     } else {
       std::memcpy(to, payload, header.payload_bytes);
     }
@@ -218,11 +218,10 @@ bool Connection::serve_get(const FrameHeader& header) {
   answer.kind = FrameKind::data;
   answer.operation = header.operation;
   answer.payload_bytes = header.argument;
-  if (header.argument == 8 && header.offset % 8 == 0) {
-    const std::uint64_t value =
-        std::atomic_ref(*reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>(from)))
-            .load(std::memory_order_acquire);
-    reply(answer, {reinterpret_cast<const std::byte*>(&value), sizeof value}, false);
+  if (words_of_a_line(header.offset, header.argument)) {
+    std::array<std::byte, line_bytes> words;
+    copy_words_in(words.data(), from, header.argument);
+    reply(answer, {words.data(), header.argument}, false);
   } else {
     reply(answer, {from, header.argument}, true);
   }

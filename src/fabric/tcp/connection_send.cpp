@@ -28,6 +28,10 @@ constexpr std::uint32_t gather_from_operations = 8;
 /// And sent when this much has been gathered.
 constexpr std::size_t gathered_bytes = 32 * 1024;
 
+bool is_answer(FrameKind kind) noexcept {
+  return kind == FrameKind::done || kind == FrameKind::data || kind == FrameKind::value;
+}
+
 std::span<const std::byte> as_bytes_of(const FrameHeader& header) {
   return {reinterpret_cast<const std::byte*>(&header), sizeof header};
 }
@@ -37,7 +41,8 @@ std::span<const std::byte> as_bytes_of(const FrameHeader& header) {
 void Connection::transmit(const FrameHeader& header, std::span<const std::byte> payload, bool may_borrow) {
   CRATON_ASSERT_SLOW(malformation(header) == nullptr);
   if (shared_.link.active()) return delay(header, payload);
-  const bool gather = corked_ || in_flight_.load(std::memory_order_relaxed) > gather_from_operations;
+  const bool gather = batching_ || (corked_ && (shared_.gather || is_answer(header.kind))) ||
+                      (shared_.gather && in_flight_.load(std::memory_order_relaxed) > gather_from_operations);
   if (queue_.empty() && !gather && !broken_) {
     const std::span<const std::byte> head = as_bytes_of(header);
     ssize_t result = 0;

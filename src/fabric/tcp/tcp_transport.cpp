@@ -69,6 +69,7 @@ TcpTransport::TcpTransport(Rank rank, Rank size, const JobSecret& secret, TcpOpt
               .epoll_fd = epoll_.get(),
               .link = options_.link,
               .timer_fd = timer_.get(),
+              .gather = options_.gather,
               .proven = [this](Connection& connection) { return take_into_use(connection); }},
       peers_(size) {
   watch(epoll_.get(), listener_.get(), &listener_);
@@ -182,6 +183,21 @@ void TcpTransport::atomic(AtomicOperation operation, RemoteAddress word, std::ui
   Connection& to = connection(word.rank);
   hot_.store(&to, std::memory_order_relaxed);
   to.atomic(operation, word, previous, completion);
+}
+
+bool TcpTransport::issue(std::span<const Command> commands) {
+  bool completed = false;
+  while (!commands.empty()) {
+    const std::uint16_t rank = commands.front().rank;
+    const auto end = std::find_if(commands.begin(), commands.end(),
+                                  [rank](const Command& each) { return each.rank != rank; });
+    const auto count = static_cast<std::size_t>(end - commands.begin());
+    Connection& to = connection(rank);
+    hot_.store(&to, std::memory_order_relaxed);
+    completed = to.issue(commands.first(count)) || completed;
+    commands = commands.subspan(count);
+  }
+  return completed;
 }
 
 bool TcpTransport::send(Rank target, HandlerId handler, const void* payload, std::size_t bytes,

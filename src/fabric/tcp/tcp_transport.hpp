@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ struct TcpOptions {
   std::string interface;       ///< to listen on: a name or an address; empty: all
   bool loopback_only = false;  ///< every rank is on this host
   LinkModel link;
+  /// While many operations are in flight, their requests are gathered until the next reply. Off: each is
+  /// posted at once, as over hardware queues; for comparison.
+  bool gather = true;
 };
 
 class TcpTransport final : public Transport {
@@ -38,7 +42,9 @@ class TcpTransport final : public Transport {
   std::string address() const override;
   void connect(Rank peer, const std::string& address) override;
   bool connected(Rank peer) const noexcept override {
-    return peers_[peer].load(std::memory_order_acquire) != nullptr;
+    // A connection is in the table before it takes what others send.
+    const Connection* const to = peers_[peer].load(std::memory_order_acquire);
+    return to != nullptr && to->state() >= Connection::State::ready;
   }
   void announce_region(Rank peer, RegionId region, const RegionMemory& memory) override;
   void withdraw_region(RegionId /*region*/) override {}
@@ -46,6 +52,7 @@ class TcpTransport final : public Transport {
   void put(RemoteAddress destination, const void* source, std::size_t bytes, Completion& completion) override;
   void atomic(AtomicOperation operation, RemoteAddress word, std::uint64_t* previous,
               Completion& completion) override;
+  bool issue(std::span<const Command> commands) override;
   bool send(Rank target, HandlerId handler, const void* payload, std::size_t bytes, bool may_refuse) override;
   FlushCounter* flush_counter(Rank peer) noexcept override { return &connection(peer).flush_counter(); }
   bool say_farewell(Rank peer) override;
@@ -59,7 +66,7 @@ class TcpTransport final : public Transport {
   /// Connections that were dropped because they did not prove the job's secret or broke the protocol.
   std::uint64_t refused_connections() const noexcept { return refused_.load(std::memory_order_relaxed); }
   /// Why the last attempt to reach a peer failed; empty if none did. In poll() or before it is polled.
-  const std::string& last_failure() const noexcept { return last_failure_; }
+  std::string last_failure() const override { return last_failure_; }
 
  private:
   /// A rank that we are trying to reach.

@@ -19,6 +19,7 @@ namespace craton::fabric::ucx {
 /// The ids of our active messages at UCX, which keeps an array up to the largest.
 inline constexpr unsigned frame_message_id = 1;
 inline constexpr unsigned service_message_id = 2;
+inline constexpr unsigned service_pack_id = 3;
 
 enum class FrameKind : std::uint8_t {
   hello = 1,  ///< proof of the secret; answered by a welcome. Has no token and no sequence number

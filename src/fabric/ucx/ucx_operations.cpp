@@ -29,81 +29,137 @@ void UcxTransport::start(RemoteAddress at, std::uint64_t* previous, Completion& 
   FinishedOperation finished{&peer, &completion, previous, 0, peer.in_flight.start(), Status::ok};
   {
     const std::lock_guard lock(lock_);
-    if (peer.dead) {
-      finished.status = Status::peer_lost;
-    } else {
-      const auto found = peer.regions.find(at.region);
-      CRATON_ASSERT(found != peer.regions.end());
-      const RemoteRegion& region = found->second.front();
-      CRATON_ASSERT(at.offset <= region.bytes);
-      Operation& operation = take_operation(peer, &completion, previous, finished.epoch);
-      issue(operation, region);
-      --operation.requests;
-      if (!done(operation)) {
-        wake_sleeper();
-        return;
-      }
-      finished.status = status_of(operation);
-      finished.reply = operation.reply;
-      release_operation(operation);
-    }
+    if (!start_locked(finished, at, issue)) return wake_sleeper();
   }
   finish(finished);
 }
 
+/// \returns true if it has ended: `finished` says how
+template <typename Issue>
+bool UcxTransport::start_locked(FinishedOperation& finished, RemoteAddress at, const Issue& issue) {
+  Peer& peer = *finished.peer;
+  if (peer.dead) {
+    finished.status = Status::peer_lost;
+    return true;
+  }
+  const auto found = peer.regions.find(at.region);
+  CRATON_ASSERT(found != peer.regions.end());
+  const RemoteRegion& region = found->second.front();
+  CRATON_ASSERT(at.offset <= region.bytes);
+  Operation& operation = take_operation(peer, finished.completion, finished.previous, finished.epoch);
+  issue(operation, region);
+  --operation.requests;
+  if (!done(operation)) return false;
+  finished.status = status_of(operation);
+  finished.reply = operation.reply;
+  release_operation(operation);
+  return true;
+}
+
+bool UcxTransport::issue(std::span<const Command> commands) {
+  std::vector<FinishedOperation> finished;
+  {
+    const std::lock_guard lock(lock_);
+    batching_ = true;
+    for (const Command& command : commands) {
+      Peer& peer = *peers_[command.rank];
+      auto* const previous =
+          command.kind == CommandKind::atomic ? static_cast<std::uint64_t*>(command.local) : nullptr;
+      FinishedOperation one{&peer, command.completion, previous, 0, peer.in_flight.start(), Status::ok};
+      const bool ended =
+          start_locked(one, command.address(), [&](Operation& operation, const RemoteRegion& region) {
+            switch (command.kind) {
+              case CommandKind::get:
+                return issue_get(operation, region, command.local, command.address(), command.first);
+              case CommandKind::put:
+                return issue_put(operation, region, command.address(), command.local, command.first);
+              case CommandKind::atomic:
+                return issue_atomic(
+                    operation, region,
+                    {.kind = command.atomic, .first = command.first, .second = command.second},
+                    command.address());
+            }
+          });
+      if (ended) finished.push_back(one);
+    }
+    batching_ = false;
+    post_pack();
+    issue_wanted_flushes();
+    wake_sleeper();
+  }
+  for (const FinishedOperation& one : finished) finish(one);
+  return !finished.empty();
+}
+
 void UcxTransport::get(void* destination, RemoteAddress source, std::size_t bytes, Completion& completion) {
   start(source, nullptr, completion, [&](Operation& operation, const RemoteRegion& region) {
-    if (native_) {
-      const ucp_request_param_t parameters = native_parameters(operation);
-      expect_request(operation, ucp_.ucp_get_nbx(operation.peer->endpoint, destination, bytes,
-                                                 region.base + source.offset, region.key, &parameters));
-    } else {
-      operation.destination = static_cast<std::byte*>(destination);
-      operation.offset = source.offset;
-      operation.bytes = bytes;
-      ask_transfer(operation, ServiceKind::get, source, nullptr, bytes);
-    }
+    issue_get(operation, region, destination, source, bytes);
   });
 }
 
 void UcxTransport::put(RemoteAddress destination, const void* source, std::size_t bytes,
                        Completion& completion) {
   start(destination, nullptr, completion, [&](Operation& operation, const RemoteRegion& region) {
-    if (native_) {
-      const ucp_request_param_t parameters = native_parameters(operation);
-      expect_request(operation, ucp_.ucp_put_nbx(operation.peer->endpoint, source, bytes,
-                                                 region.base + destination.offset, region.key, &parameters));
-      require_flush(operation);
-    } else {
-      ask_transfer(operation, ServiceKind::put, destination, static_cast<const std::byte*>(source), bytes);
-    }
+    issue_put(operation, region, destination, source, bytes);
   });
 }
 
 void UcxTransport::atomic(AtomicOperation wanted, RemoteAddress word, std::uint64_t* previous,
                           Completion& completion) {
   start(word, previous, completion, [&](Operation& operation, const RemoteRegion& region) {
-    if (native_) {
-      // UCX wants the value to store of a compare-exchange where the answer will be. All three fetch, also
-      // where nobody looks at the answer: one that does not is complete for UCX before it has been executed.
-      operation.operand = wanted.first;
-      operation.reply = wanted.second;
-      ucp_request_param_t parameters = native_parameters(operation);
-      parameters.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
-      parameters.datatype = ucp_dt_make_contig(sizeof(std::uint64_t));
-      parameters.reply_buffer = &operation.reply;
-      expect_request(operation, ucp_.ucp_atomic_op_nbx(operation.peer->endpoint, ucp_name_of(wanted.kind),
-                                                       &operation.operand, 1, region.base + word.offset,
-                                                       region.key, &parameters));
-    } else {
-      ask_atomic(operation, wanted, word);
-    }
+    issue_atomic(operation, region, wanted, word);
   });
 }
 
-ucp_request_param_t UcxTransport::native_parameters(Operation& operation) noexcept {
+void UcxTransport::issue_get(Operation& operation, const RemoteRegion& region, void* destination,
+                             RemoteAddress source, std::size_t bytes) {
+  if (native_) {
+    const ucp_request_param_t parameters = native_parameters(operation);
+    expect_request(operation, ucp_.ucp_get_nbx(operation.peer->endpoint, destination, bytes,
+                                               region.base + source.offset, region.key, &parameters));
+  } else {
+    operation.destination = static_cast<std::byte*>(destination);
+    operation.offset = source.offset;
+    operation.bytes = bytes;
+    ask_transfer(operation, ServiceKind::get, source, nullptr, bytes);
+  }
+}
+
+void UcxTransport::issue_put(Operation& operation, const RemoteRegion& region, RemoteAddress destination,
+                             const void* source, std::size_t bytes) {
+  if (native_) {
+    const ucp_request_param_t parameters = native_parameters(operation);
+    expect_request(operation, ucp_.ucp_put_nbx(operation.peer->endpoint, source, bytes,
+                                               region.base + destination.offset, region.key, &parameters));
+    require_flush(operation);
+  } else {
+    ask_transfer(operation, ServiceKind::put, destination, static_cast<const std::byte*>(source), bytes);
+  }
+}
+
+void UcxTransport::issue_atomic(Operation& operation, const RemoteRegion& region,
+                                const AtomicOperation& wanted, RemoteAddress word) {
+  if (native_) {
+    // UCX wants the value to store of a compare-exchange where the answer will be. All three fetch, also
+    // where nobody looks at the answer: one that does not is complete for UCX before it has been executed.
+    operation.operand = wanted.first;
+    operation.reply = wanted.second;
+    ucp_request_param_t parameters = native_parameters(operation);
+    parameters.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
+    parameters.datatype = ucp_dt_make_contig(sizeof(std::uint64_t));
+    parameters.reply_buffer = &operation.reply;
+    expect_request(operation, ucp_.ucp_atomic_op_nbx(operation.peer->endpoint, ucp_name_of(wanted.kind),
+                                                     &operation.operand, 1, region.base + word.offset,
+                                                     region.key, &parameters));
+  } else {
+    ask_atomic(operation, wanted, word);
+  }
+}
+
+ucp_request_param_t UcxTransport::native_parameters(Operation& operation) const noexcept {
   ucp_request_param_t parameters{};
   parameters.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  if (batching_) parameters.op_attr_mask |= UCP_OP_ATTR_FLAG_MULTI_SEND;  // UCX 1.13; others ignore it
   parameters.cb.send = &UcxTransport::operation_ended;
   parameters.user_data = &operation;
   return parameters;
@@ -227,7 +283,10 @@ void UcxTransport::require_flush(Operation& operation) noexcept {
   Peer& peer = *operation.peer;
   ++operation.requests;
   peer.unflushed.push_back(&operation);
-  if (!peer.flush_in_flight) issue_flush(peer);
+  if (peer.flush_in_flight || peer.flush_wanted) return;
+  if (!batching_) return issue_flush(peer);
+  peer.flush_wanted = true;
+  flush_wanted_.push_back(&peer);
 }
 
 void UcxTransport::issue_flush(Peer& peer) noexcept {

@@ -102,6 +102,15 @@ struct ServiceFrame {
   ServiceHeader header{};
 };
 
+/// Several service messages to one peer on their way as one. It is reused.
+struct ServicePack {
+  UcxTransport* transport;
+  Peer* peer;
+  std::size_t place;  ///< in Peer::packs
+  std::size_t bytes;
+  alignas(8) std::byte wire[max_pack_bytes];
+};
+
 /// A peer's part of a region.
 struct RemoteRegion {
   std::uint64_t base;
@@ -147,6 +156,7 @@ struct Peer {
   // What UCX has not taken.
   FramesInFlight<OutgoingFrame> frames;
   FramesInFlight<ServiceFrame> service_frames;
+  FramesInFlight<ServicePack> packs;
 
   // The end.
   std::atomic<bool> dead{false};  ///< by what UCX says or disconnect() was told; written under the lock

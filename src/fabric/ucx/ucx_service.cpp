@@ -6,6 +6,7 @@
 
 #include "base/assert.hpp"
 #include "fabric/ucx/ucx_transport.hpp"
+#include "fabric/words.hpp"
 
 namespace craton::fabric::ucx {
 
@@ -68,6 +69,11 @@ void UcxTransport::ask_atomic(Operation& operation, const AtomicOperation& wante
 void UcxTransport::ask(Operation& operation, ServiceHeader& header, const std::byte* bytes) {
   header.operation = (std::uint64_t{operation.generation} << 32) | operation.index;
   ++operation.answers_due;
+  const std::size_t attached = bytes == nullptr ? 0 : header.bytes;
+  // What is copied into a pack, UCX need not give back: the operation waits for the answer alone.
+  if (batching_ && attached <= max_packed_part_bytes) {
+    return pack_service(*operation.peer, header, bytes, attached);
+  }
   post_service(*operation.peer, &operation, header, bytes);
 }
 
@@ -120,6 +126,74 @@ void UcxTransport::service_sent(void* request, ucs_status_t status, void* frame)
   transport.ucp_.ucp_request_free(request);
 }
 
+// ---- Packs
+
+/// Adds a message to the pack that is being filled, and sends that first if it is another peer's or full.
+void UcxTransport::pack_service(Peer& peer, const ServiceHeader& header, const std::byte* bytes,
+                                std::size_t attached) {
+  const std::size_t room = sizeof header + (attached + 7) / 8 * 8;
+  if (open_pack_ != nullptr && (open_pack_->peer != &peer || open_pack_->bytes + room > max_pack_bytes)) {
+    post_pack();
+  }
+  if (open_pack_ == nullptr) {
+    if (free_packs_.empty()) {
+      open_pack_ = std::make_unique<ServicePack>();
+    } else {
+      open_pack_ = std::move(free_packs_.back());
+      free_packs_.pop_back();
+    }
+    open_pack_->transport = this;
+    open_pack_->peer = &peer;
+    open_pack_->bytes = 0;
+  }
+  ServiceHeader packed = header;
+  packed.token = peer.send_token;
+  packed.source = static_cast<std::uint16_t>(rank_);
+  packed.attached = static_cast<std::uint32_t>(attached);
+  std::byte* const end = open_pack_->wire + open_pack_->bytes;
+  std::memcpy(end, &packed, sizeof packed);
+  if (header.kind == ServiceKind::answer && words_of_a_line(header.offset, attached)) {
+    copy_words_in(end + sizeof packed, bytes, attached);
+  } else if (attached != 0) {
+    std::memcpy(end + sizeof packed, bytes, attached);
+  }
+  open_pack_->bytes += room;
+}
+
+void UcxTransport::post_pack() {
+  if (open_pack_ == nullptr) return;
+  Peer& peer = *open_pack_->peer;
+  ServicePack& sent = peer.packs.add(std::move(open_pack_));
+  if (peer.endpoint == nullptr) return finish_pack(sent, UCS_OK);  // it is dead: so is what was packed
+  ucp_request_param_t parameters{};
+  parameters.op_attr_mask =
+      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
+  parameters.cb.send = &UcxTransport::pack_sent;
+  parameters.user_data = &sent;
+  parameters.flags = UCP_AM_SEND_FLAG_EAGER;
+  const ucs_status_ptr_t request =
+      ucp_.ucp_am_send_nbx(peer.endpoint, service_pack_id, nullptr, 0, sent.wire, sent.bytes, &parameters);
+  if (request == nullptr || UCS_PTR_IS_ERR(request)) {
+    finish_pack(sent, UCS_PTR_STATUS(request));
+  } else {
+    wake_sleeper();
+  }
+}
+
+void UcxTransport::finish_pack(ServicePack& sent, ucs_status_t status) noexcept {
+  std::unique_ptr<ServicePack> pack = sent.peer->packs.take(sent);
+  if (status != UCS_OK) note_failure(*pack->peer, "an operation", status);
+  if (free_packs_.size() < max_idle_frames) free_packs_.push_back(std::move(pack));
+}
+
+void UcxTransport::pack_sent(void* request, ucs_status_t status, void* pack) {
+  auto& sent = *static_cast<ServicePack*>(pack);
+  UcxTransport& transport = *sent.transport;
+  transport.worked_ = true;
+  transport.finish_pack(sent, status);
+  transport.ucp_.ucp_request_free(request);
+}
+
 // ---- Serving and taking answers, inside ucp_worker_progress
 
 ucs_status_t UcxTransport::service_arrived(void* transport, const void* header, std::size_t header_bytes,
@@ -133,19 +207,46 @@ ucs_status_t UcxTransport::service_arrived(void* transport, const void* header, 
     return UCS_OK;
   }
   std::memcpy(&service, header, sizeof service);
-  if (service.source >= self.size_) {
-    self.refuse(self.size_, "its source is no rank of the job");
+  self.take_service(service, static_cast<const std::byte*>(payload), bytes);
+  return UCS_OK;
+}
+
+ucs_status_t UcxTransport::pack_arrived(void* transport, const void* /*header*/, std::size_t /*header_bytes*/,
+                                        void* payload, std::size_t bytes,
+                                        const ucp_am_recv_param_t* parameters) {
+  auto& self = *static_cast<UcxTransport*>(transport);
+  self.worked_ = true;
+  if ((parameters->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) {
+    self.refuse(self.size_, "it is sent by rendezvous");
     return UCS_OK;
   }
-  Peer& peer = *self.peers_[service.source];
-  if (!peer.address_digest || service.token != peer.receive_token) {
-    self.refuse(service.source, "its sender has not proved to know the job's secret");
-  } else if (service.kind == ServiceKind::answer) {
-    self.take_answer(peer, service, static_cast<const std::byte*>(payload), bytes);
-  } else {
-    self.serve(peer, service, static_cast<const std::byte*>(payload), bytes);
+  const auto* at = static_cast<const std::byte*>(payload);
+  for (std::size_t left = bytes; left != 0;) {
+    ServiceHeader service;
+    if (left >= sizeof service) std::memcpy(&service, at, sizeof service);
+    if (left < sizeof service || service.attached > left - sizeof service) {
+      self.refuse(self.size_, "it is no pack of service frames");
+      break;
+    }
+    self.take_service(service, at + sizeof service, service.attached);
+    const std::size_t taken = std::min(left, sizeof service + (std::size_t{service.attached} + 7) / 8 * 8);
+    at += taken;
+    left -= taken;
   }
   return UCS_OK;
+}
+
+/// One request or answer, from whoever it may be.
+void UcxTransport::take_service(const ServiceHeader& header, const std::byte* payload, std::size_t bytes) {
+  if (header.source >= size_) return refuse(size_, "its source is no rank of the job");
+  Peer& peer = *peers_[header.source];
+  if (!peer.address_digest || header.token != peer.receive_token) {
+    refuse(header.source, "its sender has not proved to know the job's secret");
+  } else if (header.kind == ServiceKind::answer) {
+    take_answer(peer, header, payload, bytes);
+  } else {
+    serve(peer, header, payload, bytes);
+  }
 }
 
 void UcxTransport::serve(Peer& peer, const ServiceHeader& asked, const std::byte* payload,
@@ -166,6 +267,8 @@ void UcxTransport::serve(Peer& peer, const ServiceHeader& asked, const std::byte
         std::uint64_t value = 0;
         std::memcpy(&value, payload, sizeof value);
         word_at(place).store(value, std::memory_order_release);
+      } else if (words_of_a_line(asked.offset, bytes)) {
+        copy_words_out(place, payload, bytes);
       } else {
         std::memcpy(place, payload, bytes);
       }
@@ -188,9 +291,17 @@ void UcxTransport::serve(Peer& peer, const ServiceHeader& asked, const std::byte
 }
 
 void UcxTransport::send_answers() {
+  const bool several = answers_due_.size() > 1;
   for (const DueAnswer& due : answers_due_) {
-    if (!due.peer->dead) post_service(*due.peer, nullptr, due.header, due.bytes);
+    if (due.peer->dead) continue;
+    const std::size_t attached = due.bytes == nullptr ? 0 : due.header.bytes;
+    if (several && attached <= max_packed_part_bytes) {
+      pack_service(*due.peer, due.header, due.bytes, attached);
+    } else {
+      post_service(*due.peer, nullptr, due.header, due.bytes);
+    }
   }
+  post_pack();
   answers_due_.clear();
 }
 

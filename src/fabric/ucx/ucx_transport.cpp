@@ -141,6 +141,7 @@ void UcxTransport::open_workers() {
   workers_.emplace(ucp_, context_, size_, !resources_.network);
   workers_->set_handler(frame_message_id, &UcxTransport::frame_arrived, this);
   workers_->set_handler(service_message_id, &UcxTransport::service_arrived, this);
+  workers_->set_handler(service_pack_id, &UcxTransport::pack_arrived, this);
   const AddressPrefix prefix{.native = native_, .reports_death = resources_.network};
   address_.assign(reinterpret_cast<const char*>(&prefix), sizeof prefix);
   address_ += workers_->addresses();
@@ -366,6 +367,7 @@ void UcxTransport::drop_worker(Peer& peer) noexcept {
   }
   peer.frames.clear();
   peer.service_frames.clear();
+  peer.packs.clear();
   peer.backlog_bytes = 0;
 }
 

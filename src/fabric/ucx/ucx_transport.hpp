@@ -30,6 +30,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -83,6 +84,7 @@ class UcxTransport final : public Transport {
   void put(RemoteAddress destination, const void* source, std::size_t bytes, Completion& completion) override;
   void atomic(AtomicOperation operation, RemoteAddress word, std::uint64_t* previous,
               Completion& completion) override;
+  bool issue(std::span<const Command> commands) override;
   bool send(Rank target, HandlerId handler, const void* payload, std::size_t bytes, bool may_refuse) override;
   FlushCounter* flush_counter(Rank peer) noexcept override { return &peers_[peer]->in_flight; }
   bool say_farewell(Rank peer) override;
@@ -100,6 +102,9 @@ class UcxTransport final : public Transport {
   static ucs_status_t service_arrived(void* transport, const void* header, std::size_t header_bytes,
                                       void* payload, std::size_t bytes,
                                       const ucp_am_recv_param_t* parameters);
+  static void pack_sent(void* request, ucs_status_t status, void* pack);
+  static ucs_status_t pack_arrived(void* transport, const void* header, std::size_t header_bytes,
+                                   void* payload, std::size_t bytes, const ucp_am_recv_param_t* parameters);
   static void close_ended(void* request, ucs_status_t status, void* peer);
   static void endpoint_failed(void* peer, ucp_ep_h endpoint, ucs_status_t status);
   static ucs_status_t frame_arrived(void* transport, const void* header, std::size_t header_bytes,
@@ -148,9 +153,17 @@ class UcxTransport final : public Transport {
   void destroy_workers() noexcept;
 
   // Operations (ucx_operations.cpp).
+  void issue_get(Operation& operation, const RemoteRegion& region, void* destination, RemoteAddress source,
+                 std::size_t bytes);
+  void issue_put(Operation& operation, const RemoteRegion& region, RemoteAddress destination,
+                 const void* source, std::size_t bytes);
+  void issue_atomic(Operation& operation, const RemoteRegion& region, const AtomicOperation& wanted,
+                    RemoteAddress word);
   template <typename Issue>
   void start(RemoteAddress at, std::uint64_t* previous, Completion& completion, Issue issue);
-  static ucp_request_param_t native_parameters(Operation& operation) noexcept;
+  template <typename Issue>
+  bool start_locked(FinishedOperation& finished, RemoteAddress at, const Issue& issue);
+  ucp_request_param_t native_parameters(Operation& operation) const noexcept;
   void expect_request(Operation& operation, ucs_status_ptr_t request) noexcept;
   Operation& take_operation(Peer& peer, Completion* completion, std::uint64_t* previous,
                             FlushCounter::Epoch epoch);
@@ -174,6 +187,10 @@ class UcxTransport final : public Transport {
   void ask(Operation& operation, ServiceHeader& header, const std::byte* bytes);
   void post_service(Peer& peer, Operation* operation, const ServiceHeader& header, const std::byte* bytes);
   void finish_service(ServiceFrame& sent, ucs_status_t status) noexcept;
+  void pack_service(Peer& peer, const ServiceHeader& header, const std::byte* bytes, std::size_t attached);
+  void post_pack();
+  void finish_pack(ServicePack& sent, ucs_status_t status) noexcept;
+  void take_service(const ServiceHeader& header, const std::byte* payload, std::size_t bytes);
   void serve(Peer& peer, const ServiceHeader& asked, const std::byte* payload, std::size_t bytes);
   void send_answers();
   void take_answer(Peer& peer, const ServiceHeader& answer, const std::byte* payload, std::size_t bytes);
@@ -213,7 +230,10 @@ class UcxTransport final : public Transport {
   std::vector<Operation*> free_operations_;
   std::vector<std::unique_ptr<OutgoingFrame>> free_frames_;
   std::vector<std::unique_ptr<ServiceFrame>> free_service_frames_;
-  std::vector<DueAnswer> answers_due_;  ///< requests arrive inside UCX, answers are sent after it
+  std::vector<std::unique_ptr<ServicePack>> free_packs_;
+  std::unique_ptr<ServicePack> open_pack_;  ///< is being filled
+  bool batching_ = false;                   ///< several are being issued: pack services, flush afterwards
+  std::vector<DueAnswer> answers_due_;      ///< requests arrive inside UCX, answers are sent after it
   std::vector<Peer*> flush_wanted_;
   std::vector<Peer*> welcomes_due_;  ///< hellos arrive inside UCX, answers are sent after it
   std::vector<Peer*> failing_;       ///< failures are noticed inside UCX, endpoints are closed after it

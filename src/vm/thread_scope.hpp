@@ -1,0 +1,33 @@
+/// \file
+/// What a kernel thread needs to touch segments at its best: a stack of its own for the handler of faults.
+#pragma once
+
+#include <cstddef>
+
+namespace craton::vm {
+
+/// While one exists, faults of the calling kernel thread are handled on an alternate stack with a guard page
+/// below it. Without one they are handled on the stack that the thread is on: that works too, unless that
+/// stack lies in a segment itself (the kernel cannot deliver the signal there, and kills) or has little room
+/// left. Scopes nest. A scope ends on the thread that made it; fibers that move between threads hold none.
+class ThreadScope {
+ public:
+  /// Room for fault_depth_most nested signal frames and the protocol's calls in each.
+  static constexpr std::size_t stack_bytes = std::size_t{256} * 1024;
+
+  /// \throws Error out_of_resources
+  ThreadScope();
+  ThreadScope(const ThreadScope&) = delete;
+  ThreadScope& operator=(const ThreadScope&) = delete;
+  /// The alternate stack is again what it was before, unless somebody has replaced ours meanwhile.
+  ~ThreadScope();
+
+ private:
+  std::byte* memory_ = nullptr;  // null: there was a stack that is large enough
+  std::size_t memory_bytes_ = 0;
+  void* before_ = nullptr;
+  std::size_t before_bytes_ = 0;
+  int before_flags_ = 0;
+};
+
+}  // namespace craton::vm
