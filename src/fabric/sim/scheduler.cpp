@@ -175,14 +175,17 @@ void Scheduler::finish_now(Fiber& fiber) {
   CRATON_ASSERT(fiber.finished());
 }
 
-namespace {
-
 /// A fiber that waits, until another resumes it.
 class WaitingFiber final : public fiber::Sleeper {
  public:
   WaitingFiber(Scheduler& scheduler, Fiber& fiber) noexcept : scheduler_(scheduler), fiber_(fiber) {}
+  WaitingFiber(const WaitingFiber&) = delete;
+  WaitingFiber& operator=(const WaitingFiber&) = delete;
+  ~WaitingFiber() { fiber_.queued_ = false; }
+  void queue() noexcept { fiber_.queued_ = !resumed_; }
   void resume() noexcept override {
     resumed_ = true;
+    fiber_.queued_ = false;
     scheduler_.wake(fiber_);
   }
   bool resumed() const noexcept { return resumed_; }
@@ -193,13 +196,12 @@ class WaitingFiber final : public fiber::Sleeper {
   bool resumed_ = false;
 };
 
-}  // namespace
-
 void Scheduler::WaiterHost::suspend(FunctionRef<bool(fiber::Handle)> publish) {
   Fiber& fiber = *scheduler_.current_;
   if (fiber.killed_) return;  // a destructor, while the fiber is unwound, waits for what nobody will bring
   WaitingFiber waiting(scheduler_, fiber);
   if (!publish(waiting.handle())) return;
+  waiting.queue();
   while (!waiting.resumed()) {
     scheduler_.block("waiting to be resumed", no_deadline);
     if (fiber.killed_) throw RankKilled{};

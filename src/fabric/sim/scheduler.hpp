@@ -29,6 +29,7 @@ namespace craton::fabric::sim {
 struct RankKilled {};
 
 class Scheduler;
+class WaitingFiber;
 
 /// A thread of control of a rank.
 class Fiber {
@@ -46,9 +47,13 @@ class Fiber {
   const char* doing() const noexcept { return doing_; }
   /// False while it is suspended inside a call that lets no exception out, so that it cannot be unwound now.
   bool may_unwind() const noexcept { return may_unwind_; }
+  /// It is in the queue of a fiber::Mutex or the like, which would be left with a dangling end if it were
+  /// unwound now.
+  bool queued() const noexcept { return queued_; }
 
  private:
   friend class Scheduler;
+  friend class WaitingFiber;
   static void main(void* self);
 
   Scheduler& scheduler_;
@@ -58,6 +63,7 @@ class Fiber {
   bool timed_out_ = false;
   bool killed_ = false;  ///< its rank has been: it is being unwound
   bool may_unwind_ = true;
+  bool queued_ = false;
   std::uint64_t wait_number_ = 0;  ///< tells the timer of this wait from those of earlier ones
   const char* doing_ = "not started";
   std::function<void()> body_;

@@ -168,7 +168,20 @@ void World::unwind(Rank rank) {
     if (agent != nullptr) scheduler_.finish_now(*agent);
   }
   fabric.abandon_operations();
-  for (std::size_t i = state.programs.size(); i-- > 0;) scheduler_.finish_now(*state.programs[i]);
+  // Who waits for a fiber::Mutex last, if its holder, which goes before, gives it up.
+  const auto finish_programs = [&](bool also_queued) {
+    bool finished = false;
+    for (std::size_t i = state.programs.size(); i-- > 0;) {
+      Fiber& program = *state.programs[i];
+      if (program.finished() || (program.queued() && !also_queued)) continue;
+      scheduler_.finish_now(program);
+      finished = true;
+    }
+    return finished;
+  };
+  while (finish_programs(false)) {
+  }
+  finish_programs(true);
   unfinished_ -= std::exchange(state.unfinished, 0U);
 }
 

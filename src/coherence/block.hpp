@@ -1,0 +1,144 @@
+/// \file
+/// What a rank knows of its own copy of a block. Other ranks never see it; what they see is in
+/// block_words.hpp.
+///
+/// The states of the dissertation's figure 3.19 are three facts, each kept where it is used:
+///   access   none, read, write: what the page table allows          (vm::PageTable)
+///   usable   the copy is new enough for what this rank has acquired  (the timestamps below)
+///   dirty    it has writes of this rank that no release has published
+/// "invalid dirty" is access none and dirty; "pinned" is access write that no acquire and no release takes
+/// away.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "base/error.hpp"
+#include "coherence/timestamp.hpp"
+#include "fabric/types.hpp"
+#include "fiber/fiber.hpp"
+
+namespace craton::coherence {
+
+/// All zero bytes are a block that was never touched: see ZeroedArray.
+struct Block {
+  /// Held by the thread that fetches, opens, merges or releases the block; over remote operations.
+  fiber::Mutex busy;
+  /// Held while the copy's timestamps or the block's access change; never over anything that blocks.
+  fiber::SpinLock<fiber::NativeSystem> state;
+
+  // Written by messages.
+  std::atomic<std::uint32_t> answer;    ///< see BlockLock::lock
+  std::atomic<std::uint32_t> acks_due;  ///< sharers that have not answered an invalidation (directory)
+
+  // Under `state`.
+  Timestamp copy_write_ts;    ///< the copy has all writes up to this one
+  Timestamp copy_read_ts;     ///< and no other is older than this
+  Timestamp required_ts;      ///< a copy without the write of this time is old
+  Timestamp source_write_ts;  ///< where one get brings that write from: its notice
+  Timestamp source_read_ts;
+  fabric::Rank source;
+  bool dropped;  ///< by its home (directory)
+  bool fetched;  ///< at least once (directory)
+  // What prefetching has learnt; places of acquires are told apart by a bit each.
+  std::uint16_t wanted_after;  ///< acquires at these places: it was used afterwards
+  std::uint16_t closed_after;  ///< the acquire at this place closed it; 0: none did, or it was used since
+  bool probed;                 ///< and did so to see whether it is still used
+
+  // Under `busy`.
+  bool dirty;
+  bool has_twin;           ///< the twin is what the copy started from
+  bool pinned;             ///< its access is never taken away
+  Timestamp taken_ts;      ///< writes of ours were taken with the home, to be published at this time; 0: none
+  std::uint8_t unchanged;  ///< releases in a row that found the open block as it was
+
+  // Under the segment's list lock.
+  bool listed;  ///< as dirty
+  std::uint64_t next_listed;
+
+  // Under the segment's heap lock.
+  bool in_heap;
+  Timestamp heap_key;
+  Block* heap_left;
+  Block* heap_right;
+};
+
+/// An array whose elements are valid as zero bytes, so that those which nobody touches cost no memory.
+template <typename T>
+class ZeroedArray {
+  static_assert(std::is_trivially_destructible_v<T>);
+
+ public:
+  /// \throws Error out_of_resources
+  explicit ZeroedArray(std::size_t count) : count_(count) {
+    void* const memory =
+        ::mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+      throw Error::from_errno("cannot keep account of the blocks of a segment", errno);
+    elements_ = static_cast<T*>(memory);
+  }
+  ZeroedArray(const ZeroedArray&) = delete;
+  ZeroedArray& operator=(const ZeroedArray&) = delete;
+  ~ZeroedArray() { ::munmap(elements_, bytes()); }
+
+  T& operator[](std::size_t index) noexcept { return elements_[index]; }
+  const T& operator[](std::size_t index) const noexcept { return elements_[index]; }
+  std::size_t size() const noexcept { return count_; }
+  std::size_t index_of(const T& element) const noexcept {
+    return static_cast<std::size_t>(&element - elements_);
+  }
+
+ private:
+  std::size_t bytes() const noexcept { return (count_ == 0 ? 1 : count_) * sizeof(T); }
+
+  std::size_t count_;
+  T* elements_ = nullptr;
+};
+
+/// The accessible copies in order of the end of their leases: a skew heap (Sleator and Tarjan 1986), which
+/// lies in the blocks and so allocates nothing. Not for several threads.
+class LeaseHeap {
+ public:
+  Block* first() const noexcept { return root_; }
+  void insert(Block& block, Timestamp key) noexcept {
+    block.in_heap = true;
+    block.heap_key = key;
+    block.heap_left = block.heap_right = nullptr;
+    root_ = meld(root_, &block);
+  }
+  Block& pop() noexcept {
+    Block& popped = *root_;
+    root_ = meld(popped.heap_left, popped.heap_right);
+    popped.in_heap = false;
+    return popped;
+  }
+
+ private:
+  static Block* meld(Block* left, Block* right) noexcept {
+    Block* root = nullptr;
+    Block** hook = &root;
+    while (left != nullptr && right != nullptr) {
+      if (right->heap_key < left->heap_key) {
+        Block* const smaller = right;
+        right = left;
+        left = smaller;
+      }
+      *hook = left;
+      hook = &left->heap_left;
+      Block* const next = left->heap_right;
+      left->heap_right = left->heap_left;  // the sides change places: that keeps it shallow on average
+      left = next;
+    }
+    *hook = left != nullptr ? left : right;
+    return root;
+  }
+
+  Block* root_ = nullptr;
+};
+
+}  // namespace craton::coherence

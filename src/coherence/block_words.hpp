@@ -1,0 +1,86 @@
+/// \file
+/// What each rank keeps of each block where all ranks reach it by get, put and compare-exchange, and the
+/// meaning of those words.
+///
+///     link       unlocked │ locked │ the rank that took the block next        on the way to the home (3.5.4)
+///     lease      open until a time │ closed │ moved                           open only at the home
+///     write_ts   when the home was written last
+///     sharers    a bit a rank that has a copy (directory only)
+///     updater    the rank that updated a word of it atomically last, plus one; 0: none has
+///     exposed    1: threads of the home may be writing the block now, so its twin is not its copy
+///
+/// All bytes are zero at first and then mean what is right at the start, whose home `initial_home` names: a
+/// word is stored xor its initial value. So the memory of blocks that nobody touches is never allocated.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "coherence/timestamp.hpp"
+#include "fabric/types.hpp"
+
+namespace craton::coherence {
+
+struct alignas(64) BlockWords {
+  std::uint64_t link;
+  std::uint64_t lease;
+  std::uint64_t write_ts;
+  std::uint64_t sharers;
+  std::uint64_t exposed;
+  std::uint64_t updater;
+  std::uint64_t reserved[2];
+};
+static_assert(sizeof(BlockWords) == 64);
+
+/// Values of `link`.
+namespace link {
+inline constexpr std::uint64_t unlocked = 1;
+inline constexpr std::uint64_t locked = 2;
+inline constexpr std::uint64_t first_rank = 3;
+inline constexpr std::uint64_t to(fabric::Rank rank) noexcept {
+  return first_rank + rank;
+}
+inline constexpr bool is_rank(std::uint64_t value) noexcept {
+  return value >= first_rank;
+}
+inline constexpr fabric::Rank rank(std::uint64_t value) noexcept {
+  return static_cast<fabric::Rank>(value - first_rank);
+}
+}  // namespace link
+
+/// Values of `lease`: a state, a time, and two marks.
+namespace lease {
+/// A thread of the rank whose word it is sleeps until it becomes `moved`.
+inline constexpr std::uint64_t awaited = 1;
+/// Something was published: without it the block is still all zero bytes. In this word because it must be
+/// read together with the lease; write_ts may be read before the one and the lease after the other of two
+/// releases.
+inline constexpr std::uint64_t written = 2;
+inline constexpr unsigned mark_bits = 2;
+/// The home is here, and copies of it may be used until the time.
+inline constexpr std::uint64_t open_until(Timestamp time) noexcept {
+  return time << mark_bits;
+}
+/// The block is being taken from here: its bytes are still needed.
+inline constexpr std::uint64_t closed = std::uint64_t{1} << 62U;
+/// The home is elsewhere, and nobody needs anything from here any more. What was here then is published at
+/// the time.
+inline constexpr std::uint64_t moved_at(Timestamp time) noexcept {
+  return std::uint64_t{1} << 63U | time << mark_bits;
+}
+inline constexpr bool is_open(std::uint64_t value) noexcept {
+  return value < closed;
+}
+inline constexpr bool is_moved(std::uint64_t value) noexcept {
+  return value >> 63U != 0;
+}
+inline constexpr Timestamp time(std::uint64_t value) noexcept {
+  return (value & (closed - 1)) >> mark_bits;
+}
+inline constexpr std::uint64_t marks(std::uint64_t value) noexcept {
+  return value & (awaited | written);
+}
+static_assert(open_until(timestamp_limit) <= closed);
+}  // namespace lease
+
+}  // namespace craton::coherence

@@ -1,0 +1,52 @@
+/// \file
+/// What the protocol of a rank has done. Always counted, by relaxed additions on a line of their own.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace craton::coherence {
+
+struct alignas(64) Counters {
+  using Count = std::atomic<std::uint64_t>;
+
+  Count read_faults{0};
+  Count write_faults{0};
+  Count spurious_faults{0};  ///< another thread had been faster
+  Count fast_reads{0};       ///< blocks fetched with one get from the notice's source
+  Count slow_reads{0};       ///< blocks fetched from their home, with an extension of the lease
+  Count zero_reads{0};       ///< blocks that nobody has ever written: nothing was sent
+  Count fetched_bytes{0};
+  Count twins{0};            ///< made by copying
+  Count fast_releases{0};    ///< blocks released at home, without a transfer
+  Count merges{0};           ///< blocks released by taking the home and merging
+  Count unchanged{0};        ///< open blocks that a release found as they were
+  Count cooled{0};           ///< open blocks closed because they did not change
+  Count copied_back{0};      ///< twins that were written to the former home
+  Count put_bytes{0};        ///< carried to fixed homes, and copied back
+  Count updates{0};          ///< atomic updates
+  Count notices{0};          ///< made by releases
+  Count invalidations{0};    ///< copies dropped, for whatever reason
+  Count expirations{0};      ///< of them because their lease had ended
+  Count renewals{0};         ///< leases that the owner renewed for itself
+  Count sharer_messages{0};  ///< invalidations sent to sharers (directory)
+  Count prefetched{0};       ///< blocks brought up to date at an acquire
+  Count prefetch_hits{0};    ///< probes that were read: the prefetch is worth it
+  Count prefetch_waste{0};   ///< probes that were not: it stops
+  Count lock_hops{0};        ///< links followed to a block's home
+  Count lock_waits{0};       ///< times that the home was taken and had to be waited for
+  Count races{0};            ///< write-write races seen
+  Count releases{0};         ///< release fences
+  Count acquires{0};         ///< acquire fences
+  // Time in nanoseconds, of all threads together.
+  Count fault_ns{0};    ///< in faults
+  Count barrier_ns{0};  ///< in barriers of the space
+  Count mutex_ns{0};    ///< in locking and unlocking mutexes
+  Count update_ns{0};   ///< in atomic updates
+
+  static void add(Count& count, std::uint64_t amount = 1) noexcept {
+    count.fetch_add(amount, std::memory_order_relaxed);
+  }
+};
+
+}  // namespace craton::coherence

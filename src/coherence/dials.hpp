@@ -1,0 +1,55 @@
+/// \file
+/// The settings of the protocol. Each is a dial on the same code (dissertation, figures 3.22 and 3.23), so
+/// that what one of them is worth can be measured with all others equal.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "coherence/timestamp.hpp"
+
+namespace craton::coherence {
+
+/// Where the home bytes of a block are.
+enum class Home : std::uint8_t {
+  floating,  ///< with the last releaser, which merges there (section 3.4.2)
+  fixed,     ///< where they were at first; releasers carry their merged blocks there
+};
+
+/// How copies that a release has made old are found.
+enum class Invalidation : std::uint8_t {
+  leases,     ///< by the reader, at its acquire, from leases and write notices (section 3.4.5)
+  directory,  ///< by the releaser, which tells each sharer and waits for its answer (section 3.4.3)
+};
+
+/// What a release does with blocks that are open for writing.
+enum class Release : std::uint8_t {
+  fast,   ///< blocks stay open; where the home is here, nothing is copied: whoever takes it later copies back
+          ///< (section 3.4.6). Needs a floating home
+  plain,  ///< write access is taken away; the next write faults and makes a twin
+};
+
+/// Dials of a segment.
+struct Dials {
+  Home home = Home::floating;
+  Invalidation invalidation = Invalidation::leases;
+  Release release = Release::fast;
+  /// By how much a reader extends the lease of a block, and what a release grants to the readers of its
+  /// notice.
+  Timestamp lease = 16;
+  /// Open blocks are compared with their twins at each release, so that an unchanged one is announced to
+  /// nobody, and closed once it has been unchanged for `cool_after` releases. With Release::fast.
+  bool hot_blocks = true;
+  std::uint32_t cool_after = 4;
+  /// Blocks that were read after earlier acquires at the same place are brought up to date at the acquire.
+  bool prefetch = true;
+  /// One in so many of them is left invalid instead, to see whether it is still read; 0: none ever.
+  std::uint32_t probe_one_in = 64;
+};
+
+/// Dials of all segments of a rank.
+struct SpaceDials {
+  std::size_t notice_capacity = 1024;  ///< of a signature (figure 3.23)
+};
+
+}  // namespace craton::coherence

@@ -1,0 +1,135 @@
+#include "coherence/lease_release.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include "base/assert.hpp"
+
+namespace craton::coherence {
+
+LeaseRelease::LeaseRelease(fabric::Fabric& fabric, fabric::HandlerId handler, const SpaceDials& dials)
+    : fabric_(fabric), handler_(handler), known_(dials.notice_capacity) {
+  fabric_.set_handler(handler_, &LeaseRelease::arrived, this);
+}
+
+LeaseRelease::~LeaseRelease() = default;
+
+LeaseSegment& LeaseRelease::add_segment(const SegmentSetup& setup) {
+  const auto id = static_cast<SegmentId>(segments_.size());
+  segments_.push_back(std::make_unique<LeaseSegment>(*this, fabric_, id, setup));
+  return *segments_.back();
+}
+
+Signature LeaseRelease::release() {
+  Signature all;
+  release([&all](const Signature& known) { all = known; });
+  return all;
+}
+
+void LeaseRelease::release(Show show) {
+  Counters::add(counters_.releases);
+  const std::lock_guard fence(release_fence_);
+  std::vector<WriteNotice> notices;
+  for (const auto& segment : segments_) segment->release_all(notices);
+  const std::lock_guard lock(known_lock_);
+  known_.add(notices);
+  show(known_);
+}
+
+void LeaseRelease::acquire(const Signature& signature, std::uint32_t site) {
+  acquire_notices(signature, site);
+  for (const auto& segment : segments_) segment->refresh_pinned();
+}
+
+/// All but the pinned blocks, for which it may have to wait.
+void LeaseRelease::acquire_notices(const Signature& signature, std::uint32_t site) {
+  Counters::add(counters_.acquires);
+  {
+    const std::lock_guard lock(known_lock_);
+    known_.merge(signature);
+  }
+  const Timestamp min_write_ts = signature.min_write_ts();
+  Timestamp before = min_write_ts_.load();
+  while (before < min_write_ts && !min_write_ts_.compare_exchange_weak(before, min_write_ts)) {
+  }
+  // 2^32 divided by the golden ratio: neighbouring numbers get different bits.
+  const auto site_bit = static_cast<std::uint16_t>(1U << (site * 0x9e3779b9U >> 28U));
+  std::vector<LeaseSegment::Stale> stale(segments_.size());
+  for (const WriteNotice& notice : signature.notices()) {
+    CRATON_ASSERT(notice.segment < segments_.size());
+    CRATON_ASSERT(notice.block < segments_[notice.segment]->blocks());
+    segments_[notice.segment]->note(notice, site_bit, stale[notice.segment]);
+  }
+  for (const auto& segment : segments_) {
+    LeaseSegment::Stale& of_segment = stale[segment->id()];
+    segment->expire(min_write_ts, site_bit, of_segment);
+    segment->refresh_stale(of_segment);
+    segment->close_stale(of_segment);
+  }
+}
+
+void LeaseRelease::update(SegmentId segment, std::uint64_t offset, std::size_t bytes,
+                          FunctionRef<void(std::byte* word)> modify, const Exchange& exchange) {
+  release(exchange.show);
+  LeaseSegment& in = *segments_[segment];
+  const std::uint64_t index = offset / in.block_bytes_;
+  std::vector<WriteNotice> notices;
+  const auto locked = [&](fabric::Rank updater) {
+    // What the last one to update it knew, and shown to the next one before it can have it.
+    acquire_notices(exchange.look(updater), ~static_cast<std::uint32_t>(index));
+    const std::lock_guard lock(known_lock_);
+    exchange.show(known_);
+  };
+  in.update(index, offset % in.block_bytes_, bytes, modify, locked, notices);
+  {
+    const std::lock_guard lock(known_lock_);
+    known_.add(notices);
+  }
+  for (const auto& each : segments_) each->refresh_pinned();
+}
+
+void LeaseRelease::all_have_acquired() {
+  const std::lock_guard lock(known_lock_);
+  known_.forget_notices();
+}
+
+// ---- Messages
+
+void LeaseRelease::send(Message kind, fabric::Rank to, SegmentId segment, std::uint64_t block,
+                        std::uint64_t value) {
+  const BlockMessage message{.kind = kind, .segment = segment, .block = block, .value = value};
+  static_cast<void>(
+      fabric_.send(to, handler_, &message, sizeof message));  // to the dead: who waits will notice
+}
+
+void LeaseRelease::arrived(void* self, fabric::Rank source, const std::byte* payload,
+                           std::size_t bytes) noexcept {
+  auto& space = *static_cast<LeaseRelease*>(self);
+  BlockMessage message{};
+  CRATON_ASSERT(bytes == sizeof message);
+  std::memcpy(&message, payload, sizeof message);
+  CRATON_ASSERT(message.segment < space.segments_.size());
+  LeaseSegment& segment = *space.segments_[message.segment];
+  CRATON_ASSERT(message.block < segment.blocks());
+  Block& block = segment.states_[message.block];
+  switch (message.kind) {
+    case Message::lock_answer:
+      block.answer.store(static_cast<std::uint32_t>(message.value), std::memory_order_release);
+      break;
+    case Message::drop:
+      segment.drop_by_message(message.block);
+      space.send(Message::dropped, source, message.segment, message.block, 0);
+      break;
+    case Message::dropped:
+      block.acks_due.fetch_sub(1, std::memory_order_acq_rel);
+      break;
+  }
+}
+
+void LeaseRelease::report(const Race& race) {
+  Counters::add(counters_.races);
+  if (race_handler_ != nullptr) race_handler_(race_context_, race);
+}
+
+}  // namespace craton::coherence

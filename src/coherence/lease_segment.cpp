@@ -1,0 +1,362 @@
+/// \file
+/// Faults: bringing a copy up to date and opening it (dissertation, sections 3.4.5 and 3.5.5).
+#include "coherence/lease_segment.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include "base/assert.hpp"
+#include "base/error.hpp"
+#include "coherence/lease_release.hpp"
+
+namespace craton::coherence {
+
+namespace {
+
+using StateGuard = fiber::SpinGuard<fiber::NativeSystem>;
+
+/// A rank that asks for a block while it changes hands asks again after so long, and longer each time.
+constexpr TimeNs first_back_off_ns = 1'000;
+constexpr unsigned back_off_doublings = 6;
+
+Dials checked(Dials dials) {
+  const auto refuse = [](const char* what, const char* why) {
+    throw Error(ErrorCode::invalid_argument,
+                {.asked = what, .happened = why, .limit = {}, .remedy = "see docs/coherence.md"});
+  };
+  if (dials.home == Home::fixed && dials.release == Release::fast)
+    refuse("cannot release fast where homes are fixed",
+           "a fast release needs the home to be at the releaser");
+  if (dials.release == Release::plain) dials.hot_blocks = false;
+  if (dials.invalidation == Invalidation::directory) dials.prefetch = false;
+  return dials;
+}
+
+}  // namespace
+
+LeaseSegment::LeaseSegment(LeaseRelease& space, fabric::Fabric& fabric, SegmentId id,
+                           const SegmentSetup& setup)
+    : space_(space),
+      fabric_(fabric),
+      counters_(space.counters()),
+      id_(id),
+      pages_(setup.pages),
+      block_bytes_(setup.pages.block_bytes()),
+      data_region_(setup.data),
+      twin_region_(setup.twins),
+      home_region_(setup.home_bytes),
+      twins_(setup.own_twins),
+      initial_homes_(setup.initial_homes),
+      dials_(checked(setup.dials)),
+      words_(fabric, setup.words, setup.own_words, &LeaseSegment::initial_home, this),
+      lock_(fabric, words_, counters_, &LeaseSegment::tell, this),
+      states_(setup.pages.blocks()),
+      scratch_(block_bytes_) {
+  CRATON_ASSERT(block_bytes_ % 32 == 0);
+}
+
+LeaseSegment::~LeaseSegment() = default;
+
+fabric::Rank LeaseSegment::initial_home(const void* self, std::uint64_t index) noexcept {
+  const auto& segment = *static_cast<const LeaseSegment*>(self);
+  const fabric::Rank ranks = segment.fabric_.size();
+  switch (segment.initial_homes_.kind) {
+    case InitialHomes::Kind::cyclic:
+      return static_cast<fabric::Rank>(index % ranks);
+    case InitialHomes::Kind::blocked: {
+      const std::uint64_t each = (segment.blocks() + ranks - 1) / ranks;
+      return static_cast<fabric::Rank>(index / each);
+    }
+    case InitialHomes::Kind::one:
+      break;
+  }
+  return segment.initial_homes_.rank;
+}
+
+bool LeaseSegment::usable(std::uint64_t index, const Block& block) const noexcept {
+  if (owns(index)) return true;
+  if (directory()) return block.fetched && !block.dropped;
+  return block.copy_write_ts >= block.required_ts &&
+         block.copy_read_ts >= space_.min_write_ts_.load(std::memory_order_acquire);
+}
+
+void LeaseSegment::fault(vm::BlockIndex index, bool write) {
+  Block& block = states_[index];
+  Counters::add(write ? counters_.write_faults : counters_.read_faults);
+  const vm::Access wanted = write ? vm::Access::write : vm::Access::read;
+  const std::lock_guard busy(block.busy);
+  if (pages_.access(index) >= wanted) return Counters::add(counters_.spurious_faults);
+  {
+    const StateGuard guard(block.state);
+    block.wanted_after |= block.closed_after;
+    if (block.closed_after != 0 && block.probed) Counters::add(counters_.prefetch_hits);
+    block.closed_after = 0;
+    block.probed = false;
+  }
+  do {
+    make_usable(index, block);
+    if (write) prepare_write(index, block);
+  } while (!open(index, block, wanted));
+}
+
+/// With `busy`.
+void LeaseSegment::make_usable(std::uint64_t index, Block& block) {
+  for (;;) {
+    {
+      const StateGuard guard(block.state);
+      if (usable(index, block)) return;
+    }
+    fetch(index, block);
+  }
+}
+
+void LeaseSegment::pin(vm::BlockIndex index) {
+  Block& block = states_[index];
+  const std::lock_guard busy(block.busy);
+  if (block.pinned) return;
+  do {
+    make_usable(index, block);
+    prepare_write(index, block);
+  } while (!open(index, block, vm::Access::write));
+  block.pinned = true;
+  const StateGuard guard(pinned_lock_);
+  pinned_.push_back(index);
+}
+
+void LeaseSegment::unpin(vm::BlockIndex index) {
+  Block& block = states_[index];
+  const std::lock_guard busy(block.busy);
+  block.pinned = false;
+  const StateGuard guard(pinned_lock_);
+  std::erase(pinned_, index);
+}
+
+/// Makes the block accessible. \returns false if the copy has become too old meanwhile
+bool LeaseSegment::open(std::uint64_t index, Block& block, vm::Access access) {
+  // First into the heap, then the look at the times: who raises min_write_ts_ does it the other way round.
+  if (!directory()) keep_in_heap(block, block.copy_read_ts);
+  const StateGuard guard(block.state);
+  if (!usable(index, block)) return false;
+  if (pages_.access(index) < access) pages_.set_access(index, access);
+  return true;
+}
+
+/// Not what is pinned.
+void LeaseSegment::close_to_reads(std::uint64_t index, Block& block) {
+  if (block.pinned) return;
+  const StateGuard guard(block.state);
+  if (pages_.access(index) == vm::Access::write) pages_.set_access(index, vm::Access::read);
+}
+
+// ---- Bringing a copy up to date
+
+/// With `busy`. Afterwards the copy is as new as what this rank had acquired when it began.
+void LeaseSegment::fetch(std::uint64_t index, Block& block) {
+  settle(index, block);
+  const Timestamp min_write_ts = space_.min_write_ts_.load(std::memory_order_acquire);
+  Source source{};
+  bool known = false;
+  {
+    const StateGuard guard(block.state);
+    // From now on a message that drops the copy drops also the one that we are about to get.
+    block.dropped = false;
+    block.fetched = true;
+    source = {.rank = block.source,
+              .write_ts = block.source_write_ts,
+              .read_ts = block.source_read_ts,
+              .written = true};
+    known = !directory() && source.write_ts != 0 && source.write_ts >= block.required_ts &&
+            source.read_ts >= min_write_ts;
+  }
+  if (known) {
+    Counters::add(counters_.fast_reads);
+  } else {
+    source = ask_home(index);
+    Counters::add(source.written ? counters_.slow_reads : counters_.zero_reads);
+  }
+  if (source.written) {  // else nobody has published anything: what we have is right
+    const fabric::RegionId region = floating() ? data_region_ : home_region_;
+    if (block.dirty) {
+      CRATON_ASSERT(block.has_twin);
+      const ScratchPool::Buffer incoming(scratch_);
+      get_bytes(source.rank, region, index, incoming.data());
+      const bool closed = pages_.access(index) != vm::Access::write;
+      note_races(index, source.rank,
+                 closed ? merge_closed(data(index), twin(index), incoming.data(), block_bytes_)
+                        : merge_open(data(index), twin(index), incoming.data(), block_bytes_));
+    } else {
+      get_bytes(source.rank, region, index, data(index));
+    }
+  }
+  const StateGuard guard(block.state);
+  block.copy_write_ts = source.write_ts;
+  block.copy_read_ts = source.read_ts;
+}
+
+/// Finds the home and gets its leave to read the block there: a lease that reaches beyond all that this rank
+/// has acquired, or a place among the sharers. No lock is taken: a writer that has not seen our extension
+/// makes it fail.
+LeaseSegment::Source LeaseSegment::ask_home(std::uint64_t index) {
+  const fabric::Rank self = fabric_.rank();
+  const auto next_of_own = [&] {
+    const std::uint64_t own = words_.own_link(index);
+    CRATON_ASSERT(link::is_rank(own));
+    return link::rank(own);
+  };
+  const fabric::Rank first = floating() ? next_of_own() : fixed_home(index);
+  const auto found = [&](fabric::Rank home) {
+    // Next time the way is shorter. Others change our link only while we hold or have the lock.
+    if (floating() && home != first) words_.exchange_link(self, index, link::to(first), link::to(home));
+  };
+  const std::uint64_t own_bit = std::uint64_t{1} << std::min<fabric::Rank>(self, 63);
+  fabric::Rank at = first;
+  for (unsigned round = 0;;) {
+    const BlockWords words = words_.get(at, index);
+    if (floating() && !lease::is_open(words.lease)) {
+      if (link::is_rank(words.link)) {
+        at = link::rank(words.link) == self ? next_of_own() : link::rank(words.link);
+      } else {
+        back_off(round);  // it is changing hands
+      }
+      continue;
+    }
+    if (directory()) {
+      if ((words.sharers & own_bit) == 0 &&
+          words_.exchange_sharers(at, index, words.sharers, words.sharers | own_bit) != words.sharers)
+        continue;
+      // Whoever publishes changes the lease first, then asks for the sharers: what the lease says now, after
+      // we are among them, we are told when it changes.
+      const BlockWords now = words_.get(at, index);
+      if (floating() && !lease::is_open(now.lease)) continue;
+      found(at);
+      return {.rank = at,
+              .write_ts = now.write_ts,
+              .read_ts = lease::time(now.lease),
+              .written = (now.lease & lease::written) != 0};
+    }
+    const Timestamp wanted =
+        std::max(space_.min_write_ts_.load(std::memory_order_acquire), words.write_ts) + dials_.lease;
+    const Timestamp until = lease::time(words.lease);
+    if (until < wanted) {
+      const std::uint64_t extended = lease::open_until(checked_timestamp(wanted)) | lease::marks(words.lease);
+      if (words_.exchange_lease(at, index, words.lease, extended) != words.lease) continue;
+    }
+    found(at);
+    return {.rank = at,
+            .write_ts = words.write_ts,
+            .read_ts = std::max(until, wanted),
+            .written = (words.lease & lease::written) != 0};
+  }
+}
+
+void LeaseSegment::start_get_bytes(fabric::Rank from, fabric::RegionId region, std::uint64_t index,
+                                   std::byte* to, fabric::Completion& completion) {
+  fabric_.get(to, {.rank = from, .region = region, .offset = index * block_bytes_}, block_bytes_, completion);
+  Counters::add(counters_.fetched_bytes, block_bytes_);
+}
+
+void LeaseSegment::get_bytes(fabric::Rank from, fabric::RegionId region, std::uint64_t index, std::byte* to) {
+  fabric::Completion completion;
+  start_get_bytes(from, region, index, to, completion);
+  wait_for(fabric_, completion);
+}
+
+void LeaseSegment::put_bytes(fabric::Rank to, fabric::RegionId region, std::uint64_t index,
+                             std::size_t first_byte, const std::byte* from, std::size_t bytes) {
+  fabric::Completion completion;
+  fabric_.put({.rank = to, .region = region, .offset = index * block_bytes_ + first_byte}, from, bytes,
+              completion);
+  wait_for(fabric_, completion);
+  Counters::add(counters_.put_bytes, bytes);
+}
+
+void LeaseSegment::back_off(unsigned& round) {
+  const TimeNs pause_ns = first_back_off_ns << std::min(round++, back_off_doublings);
+  const auto lost = [this] { return fabric_.lost_ranks() != 0; };
+  if (fabric_.wait_until(lost, fabric_.clock().now_ns() + pause_ns) == fabric::Status::ok)
+    throw_lost(fabric_);
+}
+
+// ---- Getting ready to be written
+
+/// With `busy`. Afterwards writes of this rank can be told from those of others, and the block is listed.
+void LeaseSegment::prepare_write(std::uint64_t index, Block& block) {
+  settle(index, block);
+  if (!block.dirty) {
+    if (floating() && lock_.try_lock_own(index)) {
+      // Whoever takes the home from here copies what it has read back to our twin (section 3.4.6); in plain
+      // mode it reads the twin.
+      if (!fast() || dials_.hot_blocks) make_twin(index, block);
+      words_.set_own_exposed(index, true);
+      lock_.unlock(index);
+    } else {
+      settle(index, block);
+      make_twin(index, block);
+    }
+    block.dirty = true;
+    block.unchanged = 0;
+  }
+  list_dirty(index, block);
+}
+
+void LeaseSegment::make_twin(std::uint64_t index, Block& block) {
+  std::memcpy(twin(index), data(index), block_bytes_);
+  block.has_twin = true;
+  Counters::add(counters_.twins);
+}
+
+/// With `busy`. If the home was here and has been taken: waits until its bytes are no longer read here, and
+/// the twin is what the new home started from.
+void LeaseSegment::settle(std::uint64_t index, Block& block) {
+  if (!floating() || words_.own_link(index) == link::unlocked) return;
+  for (;;) {
+    const std::uint64_t seen = words_.own_lease(index);
+    if (lease::is_moved(seen)) break;
+    if ((seen & lease::awaited) == 0) {
+      words_.exchange_lease(fabric_.rank(), index, seen, seen | lease::awaited);
+      continue;
+    }
+    const auto done = [&] { return lease::is_moved(words_.own_lease(index)) || fabric_.lost_ranks() != 0; };
+    // Who took it may have closed it after we asked to be woken, and then has forgotten that: look again.
+    const bool in_time =
+        fabric_.wait_until(done, fabric_.clock().now_ns() + (first_back_off_ns << back_off_doublings)) ==
+        fabric::Status::ok;
+    if (in_time && !lease::is_moved(words_.own_lease(index))) throw_lost(fabric_);
+  }
+  if (words_.own_exposed(index)) {
+    words_.set_own_exposed(index, false);
+    block.has_twin = true;
+    if (fast()) block.taken_ts = lease::time(words_.own_lease(index));
+  }
+}
+
+void LeaseSegment::list_dirty(std::uint64_t index, Block& block) {
+  const StateGuard guard(list_lock_);
+  if (block.listed) return;
+  block.listed = true;
+  block.next_listed = first_listed_;
+  first_listed_ = index + 1;
+}
+
+void LeaseSegment::keep_in_heap(Block& block, Timestamp key) {
+  const StateGuard guard(heap_lock_);
+  if (!block.in_heap) heap_.insert(block, key);
+}
+
+// ---- Messages
+
+void LeaseSegment::tell(void* self, fabric::Rank to, std::uint64_t index, BlockLock::Answer answer) {
+  auto& segment = *static_cast<LeaseSegment*>(self);
+  segment.space_.send(LeaseRelease::Message::lock_answer, to, segment.id_, index, answer);
+}
+
+void LeaseSegment::drop_by_message(std::uint64_t index) noexcept {
+  Block& block = states_[index];
+  const StateGuard guard(block.state);
+  block.dropped = true;
+  if (pages_.access(index) != vm::Access::none && !block.pinned) pages_.set_access(index, vm::Access::none);
+  Counters::add(counters_.invalidations);
+}
+
+}  // namespace craton::coherence

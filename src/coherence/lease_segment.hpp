@@ -1,0 +1,199 @@
+/// \file
+/// The blocks of one segment on one rank, under the protocol of lease_release.hpp.
+///
+///     system view  the copy, which the application view shows        region `data`
+///     twins        what copies with writes in them started from      region `twins`
+///     words        link, lease, ... of each block                    region `words`
+///     home bytes   only where homes are fixed: the merged blocks      region `home_bytes`
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/function_ref.hpp"
+#include "coherence/block.hpp"
+#include "coherence/block_lock.hpp"
+#include "coherence/counters.hpp"
+#include "coherence/dials.hpp"
+#include "coherence/merge.hpp"
+#include "coherence/scratch.hpp"
+#include "coherence/signature.hpp"
+#include "fabric/fabric.hpp"
+#include "vm/page_table.hpp"
+
+namespace craton::coherence {
+
+class LeaseRelease;
+
+/// Which rank is the home of each block at first.
+struct InitialHomes {
+  enum class Kind : std::uint8_t {
+    cyclic,   ///< block i at rank i modulo the number of ranks
+    blocked,  ///< as many consecutive blocks at each rank
+    one,      ///< all at `rank`
+  };
+  Kind kind = Kind::cyclic;
+  fabric::Rank rank = 0;
+};
+
+struct SegmentSetup {
+  vm::PageTable& pages;  ///< its system view is registered as `data`
+  fabric::RegionId data;
+  fabric::RegionId twins;  ///< as large as the data
+  std::byte* own_twins;
+  fabric::RegionId words;  ///< sizeof(BlockWords) a block, zero at first
+  BlockWords* own_words;
+  fabric::RegionId home_bytes;  ///< as large as the data, zero at first; with Home::fixed only
+  std::byte* own_home_bytes;
+  InitialHomes initial_homes;
+  Dials dials;
+};
+
+class LeaseSegment final : public vm::FaultHandler {
+ public:
+  LeaseSegment(LeaseRelease& space, fabric::Fabric& fabric, SegmentId id, const SegmentSetup& setup);
+  ~LeaseSegment() override;
+
+  SegmentId id() const noexcept { return id_; }
+  const Dials& dials() const noexcept { return dials_; }
+  std::uint64_t blocks() const noexcept { return pages_.blocks(); }
+
+  // vm::FaultHandler
+  void fault(vm::BlockIndex block, bool write) override;
+
+  /// Makes the block writable and keeps it so: neither acquires nor releases take access away, acquires bring
+  /// it up to date at once (section 3.5.5). For memory that is touched where a fault must not happen, like
+  /// stacks. Blocks.
+  void pin(vm::BlockIndex block);
+  void unpin(vm::BlockIndex block);
+
+ private:
+  friend class LeaseRelease;
+
+  // What holds of a block.
+  bool floating() const noexcept { return dials_.home == Home::floating; }
+  bool directory() const noexcept { return dials_.invalidation == Invalidation::directory; }
+  bool fast() const noexcept { return dials_.release == Release::fast; }
+  /// This rank is its home, and so its copy has all that was published.
+  bool owns(std::uint64_t index) const noexcept {
+    return floating() && lease::is_open(words_.own_lease(index));
+  }
+  /// Under its state lock.
+  bool usable(std::uint64_t index, const Block& block) const noexcept;
+  std::byte* data(std::uint64_t index) const noexcept { return pages_.system_view(index); }
+  std::byte* twin(std::uint64_t index) const noexcept { return twins_ + index * block_bytes_; }
+  /// Where it is fixed.
+  fabric::Rank fixed_home(std::uint64_t index) const noexcept { return words_.initial_home(index); }
+  bool unchanged(std::uint64_t index) const noexcept {
+    return equal_blocks(data(index), twin(index), block_bytes_);
+  }
+
+  // Faults (lease_segment.cpp).
+  void fetch(std::uint64_t index, Block& block);
+  void make_usable(std::uint64_t index, Block& block);
+  struct Source {
+    fabric::Rank rank;
+    Timestamp write_ts;
+    Timestamp read_ts;
+    bool written;  ///< else all zero bytes
+  };
+  Source ask_home(std::uint64_t index);
+  void start_get_bytes(fabric::Rank from, fabric::RegionId region, std::uint64_t index, std::byte* to,
+                       fabric::Completion& completion);
+  void get_bytes(fabric::Rank from, fabric::RegionId region, std::uint64_t index, std::byte* to);
+  void put_bytes(fabric::Rank to, fabric::RegionId region, std::uint64_t index, std::size_t first_byte,
+                 const std::byte* from, std::size_t bytes);
+  void prepare_write(std::uint64_t index, Block& block);
+  void make_twin(std::uint64_t index, Block& block);
+  bool open(std::uint64_t index, Block& block, vm::Access access);
+  void close_to_reads(std::uint64_t index, Block& block);
+  void settle(std::uint64_t index, Block& block);
+  void back_off(unsigned& round);
+
+  // Releases (lease_segment_release.cpp).
+  void release_all(std::vector<WriteNotice>& notices);
+  bool release(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
+  bool release_at_home(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
+  bool merge_and_move(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
+  bool merge_at_fixed_home(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
+  struct Taken {
+    fabric::Rank from;  ///< who had the lock before
+    Timestamp write_ts;
+    std::uint64_t updater;  ///< BlockWords::updater
+  };
+  Taken take_home(std::uint64_t index, Block& block, bool is_open);
+  void publish_taken(std::uint64_t index, Block& block, const Taken& taken,
+                     std::vector<WriteNotice>& notices);
+  void publish_at_home(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
+  Taken fetch_fixed_home(std::uint64_t index, Block& block);
+  void publish_at_fixed_home(std::uint64_t index, Block& block, const Taken& taken,
+                             std::vector<WriteNotice>& notices);
+  void publish(std::uint64_t index, Block& block, fabric::Rank home, Timestamp write_ts,
+               std::vector<WriteNotice>& notices);
+  Timestamp extend_for_write(fabric::Rank home, std::uint64_t index, Timestamp home_write_ts);
+  void invalidate_sharers(std::uint64_t index, Block& block, std::uint64_t sharers, fabric::Rank also);
+  void announce_taken(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
+  void note_races(std::uint64_t index, fabric::Rank there, const MergeOutcome& outcome);
+  void list_dirty(std::uint64_t index, Block& block);
+
+  // Updates (lease_segment_update.cpp).
+  using Modify = FunctionRef<void(std::byte* word)>;
+  /// Tells who updated a word of the block before, with the lock held. A release of another rank may have had
+  /// the lock since, which does not know what that one knew.
+  using Locked = FunctionRef<void(fabric::Rank updater)>;
+  void update(std::uint64_t index, std::size_t offset, std::size_t bytes, Modify modify, Locked locked,
+              std::vector<WriteNotice>& notices);
+
+  // Acquires (lease_segment_acquire.cpp).
+  /// Open copies that have become too old.
+  struct Stale {
+    std::vector<std::uint64_t> close;    ///< until they are used again
+    std::vector<std::uint64_t> refresh;  ///< now, in place
+  };
+  void note(const WriteNotice& notice, std::uint16_t site, Stale& stale);
+  void expire(Timestamp min_write_ts, std::uint16_t site, Stale& stale);
+  void sort_out(std::uint64_t index, Block& block, std::uint16_t site, Stale& stale);
+  bool renew(std::uint64_t index, Timestamp until);
+  void close_stale(Stale& stale);
+  void refresh_stale(Stale& stale);
+  void refresh_pinned();
+  void keep_in_heap(Block& block, Timestamp key);
+
+  // Messages.
+  static void tell(void* self, fabric::Rank to, std::uint64_t index, BlockLock::Answer answer);
+  void drop_by_message(std::uint64_t index) noexcept;
+
+  static fabric::Rank initial_home(const void* self, std::uint64_t index) noexcept;
+
+  LeaseRelease& space_;
+  fabric::Fabric& fabric_;
+  Counters& counters_;
+  const SegmentId id_;
+  vm::PageTable& pages_;
+  const std::size_t block_bytes_;
+  const fabric::RegionId data_region_;
+  const fabric::RegionId twin_region_;
+  const fabric::RegionId home_region_;
+  std::byte* const twins_;
+  const InitialHomes initial_homes_;
+  const Dials dials_;
+  RemoteWords words_;
+  BlockLock lock_;
+  ZeroedArray<Block> states_;
+
+  fiber::SpinLock<fiber::NativeSystem> list_lock_;
+  std::uint64_t first_listed_ = 0;  ///< index plus one of the first dirty block; chained by next_listed
+  fiber::SpinLock<fiber::NativeSystem> heap_lock_;
+  LeaseHeap heap_;
+  fiber::SpinLock<fiber::NativeSystem> pinned_lock_;
+  std::vector<std::uint64_t> pinned_;
+  std::atomic<std::uint32_t> probes_{0};  ///< counts the blocks that were wanted, to leave out one in so many
+
+  ScratchPool scratch_;
+};
+
+}  // namespace craton::coherence

@@ -1,0 +1,212 @@
+/// \file
+/// Acquires: closing the copies that are too old for what this rank was told (dissertation, section 3.4.5),
+/// or, beyond the paper, bringing those up to date at once that will be used again (DESIGN, decision 2).
+///
+/// Which ones those are is learnt: a copy that was closed by an acquire at some place of the program and then
+/// faulted will be used after the next acquire at that place as well. Now and then one is closed all the
+/// same; if it does not fault again, it was fetched for nothing, and is forgotten.
+#include <algorithm>
+#include <deque>
+#include <mutex>
+
+#include "base/assert.hpp"
+#include "coherence/lease_release.hpp"
+#include "coherence/lease_segment.hpp"
+
+namespace craton::coherence {
+
+namespace {
+using StateGuard = fiber::SpinGuard<fiber::NativeSystem>;
+}  // namespace
+
+/// A block was released elsewhere. \param site the bit of the acquire's place
+void LeaseSegment::note(const WriteNotice& notice, std::uint16_t site, Stale& stale) {
+  if (directory() || (floating() && notice.source == fabric_.rank())) return;
+  Block& block = states_[notice.block];
+  const StateGuard guard(block.state);
+  if (notice.write_ts > block.required_ts) block.required_ts = notice.write_ts;
+  if (notice.source != WriteNotice::ask_home && notice.write_ts > block.source_write_ts) {
+    block.source = notice.source;
+    block.source_write_ts = notice.write_ts;
+    block.source_read_ts = notice.read_ts;
+  }
+  if (pages_.access(notice.block) == vm::Access::none) {
+    if (block.probed) Counters::add(counters_.prefetch_waste);
+    block.probed = false;
+  } else if (!usable(notice.block, block)) {
+    sort_out(notice.block, block, site, stale);
+  }
+}
+
+/// Finds the open copies whose leases have ended, after min_write_ts_ was raised.
+void LeaseSegment::expire(Timestamp min_write_ts, std::uint16_t site, Stale& stale) {
+  if (directory()) return;
+  std::vector<std::uint64_t> due;
+  {
+    const StateGuard guard(heap_lock_);
+    while (heap_.first() != nullptr && heap_.first()->heap_key < min_write_ts)
+      due.push_back(states_.index_of(heap_.pop()));
+  }
+  for (const std::uint64_t index : due) {
+    Block& block = states_[index];
+    const bool renewed = renew(index, min_write_ts);
+    Timestamp key = 0;
+    {
+      const StateGuard guard(block.state);
+      if (pages_.access(index) == vm::Access::none) continue;
+      if (renewed) block.copy_read_ts = std::max(block.copy_read_ts, min_write_ts);
+      if (!usable(index, block)) {
+        sort_out(index, block, site, stale);
+        Counters::add(counters_.expirations);
+      }
+      key = block.copy_read_ts;
+    }
+    keep_in_heap(block, key);
+  }
+}
+
+/// Under the block's state lock.
+void LeaseSegment::sort_out(std::uint64_t index, Block& block, std::uint16_t site, Stale& stale) {
+  if (dials_.prefetch && (block.wanted_after & site) != 0) {
+    const bool probe = dials_.probe_one_in != 0 &&
+                       probes_.fetch_add(1, std::memory_order_relaxed) % dials_.probe_one_in == 0;
+    if (!probe) return stale.refresh.push_back(index);
+    block.wanted_after &= static_cast<std::uint16_t>(~site);
+    block.probed = true;
+  }
+  block.closed_after = site;
+  stale.close.push_back(index);
+}
+
+/// The owner of a block gives itself the lease that it needs. \returns false if it is not the owner
+bool LeaseSegment::renew(std::uint64_t index, Timestamp until) {
+  if (!floating()) return false;
+  for (std::uint64_t seen = words_.own_lease(index); lease::is_open(seen);) {
+    if (lease::time(seen) >= until) return true;
+    const std::uint64_t before = words_.exchange_lease(
+        fabric_.rank(), index, seen,
+        lease::open_until(checked_timestamp(until + dials_.lease)) | lease::marks(seen));
+    if (before == seen) {
+      Counters::add(counters_.renewals);
+      return true;
+    }
+    seen = before;
+  }
+  return false;
+}
+
+/// Takes away access to the blocks, as far as they are still too old, in as few system calls as possible.
+void LeaseSegment::close_stale(Stale& stale) {
+  std::vector<std::uint64_t>& close = stale.close;
+  if (close.empty()) return;
+  std::sort(close.begin(), close.end());
+  close.erase(std::unique(close.begin(), close.end()), close.end());
+  for (const std::uint64_t index : close) states_[index].state.lock();
+  std::vector<vm::Run> runs;
+  for (const std::uint64_t index : close) {
+    const Block& block = states_[index];
+    if (pages_.access(index) == vm::Access::none || block.pinned || usable(index, block)) continue;
+    Counters::add(counters_.invalidations);
+    if (!runs.empty() && runs.back().first + runs.back().count == index) {
+      ++runs.back().count;
+    } else {
+      runs.push_back({.first = index, .count = 1});
+    }
+  }
+  if (!runs.empty()) pages_.set_access(runs, vm::Access::none);
+  for (const std::uint64_t index : close) states_[index].state.unlock();
+}
+
+/// Brings open copies up to date where they are, all at a time: neighbours from one source come with one get.
+/// What cannot be had so is left to close_stale().
+void LeaseSegment::refresh_stale(Stale& stale) {
+  if (stale.refresh.empty()) return;
+  std::sort(stale.refresh.begin(), stale.refresh.end());
+  stale.refresh.erase(std::unique(stale.refresh.begin(), stale.refresh.end()), stale.refresh.end());
+  struct Fetch {
+    std::uint64_t index;
+    Source source;
+    std::byte* to;
+  };
+  std::vector<Fetch> fetches;
+  std::deque<ScratchPool::Buffer> buffers;
+  const Timestamp min_write_ts = space_.min_write_ts_.load(std::memory_order_acquire);
+  for (const std::uint64_t index : stale.refresh) {
+    Block& block = states_[index];
+    if (!block.busy.try_lock()) {  // another thread is at it, perhaps with an older copy
+      stale.close.push_back(index);
+      continue;
+    }
+    settle(index, block);
+    Source source{};
+    bool known = false;
+    {
+      const StateGuard guard(block.state);
+      source = {.rank = block.source,
+                .write_ts = block.source_write_ts,
+                .read_ts = block.source_read_ts,
+                .written = true};
+      known = pages_.access(index) != vm::Access::none && !usable(index, block) && source.write_ts != 0 &&
+              source.write_ts >= block.required_ts && source.read_ts >= min_write_ts;
+    }
+    if (!known) {
+      block.busy.unlock();
+      stale.close.push_back(index);
+      continue;
+    }
+    std::byte* to = data(index);
+    if (block.dirty) {
+      CRATON_ASSERT(block.has_twin);
+      to = buffers.emplace_back(scratch_).data();
+    }
+    fetches.push_back({.index = index, .source = source, .to = to});
+  }
+  const fabric::RegionId region = floating() ? data_region_ : home_region_;
+  fabric::Completion completion;
+  for (std::size_t first = 0; first < fetches.size();) {
+    std::size_t last = first + 1;
+    while (last < fetches.size() && fetches[last].source.rank == fetches[first].source.rank &&
+           fetches[last].index == fetches[last - 1].index + 1 &&
+           fetches[last].to == fetches[last - 1].to + block_bytes_)
+      ++last;
+    fabric_.get(
+        fetches[first].to,
+        {.rank = fetches[first].source.rank, .region = region, .offset = fetches[first].index * block_bytes_},
+        (last - first) * block_bytes_, completion);
+    first = last;
+  }
+  wait_for(fabric_, completion);
+  for (const Fetch& each : fetches) {
+    Block& block = states_[each.index];
+    if (block.dirty) {
+      const bool closed = pages_.access(each.index) != vm::Access::write;
+      note_races(each.index, each.source.rank,
+                 closed ? merge_closed(data(each.index), twin(each.index), each.to, block_bytes_)
+                        : merge_open(data(each.index), twin(each.index), each.to, block_bytes_));
+    }
+    {
+      const StateGuard guard(block.state);
+      block.copy_write_ts = each.source.write_ts;
+      block.copy_read_ts = each.source.read_ts;
+      if (!usable(each.index, block)) stale.close.push_back(each.index);
+    }
+    block.busy.unlock();
+  }
+  Counters::add(counters_.prefetched, fetches.size());
+  Counters::add(counters_.fetched_bytes, fetches.size() * block_bytes_);
+}
+
+void LeaseSegment::refresh_pinned() {
+  std::vector<std::uint64_t> pinned;
+  {
+    const StateGuard guard(pinned_lock_);
+    pinned = pinned_;
+  }
+  for (const std::uint64_t index : pinned) {
+    Block& block = states_[index];
+    const std::lock_guard busy(block.busy);
+    if (block.pinned) make_usable(index, block);
+  }
+}
+
+}  // namespace craton::coherence

@@ -1,0 +1,351 @@
+/// \file
+/// Releases: publishing what this rank has written (dissertation, sections 3.4.2, 3.4.6, 3.5.3 and 3.5.4).
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include "base/assert.hpp"
+#include "coherence/lease_release.hpp"
+#include "coherence/lease_segment.hpp"
+
+namespace craton::coherence {
+
+namespace {
+
+using StateGuard = fiber::SpinGuard<fiber::NativeSystem>;
+
+std::uint64_t bit_of(fabric::Rank rank) noexcept {
+  return std::uint64_t{1} << std::min<fabric::Rank>(rank, 63);  // the last bit is for all from 63 on
+}
+
+}  // namespace
+
+void LeaseSegment::release_all(std::vector<WriteNotice>& notices) {
+  std::uint64_t next = 0;
+  {
+    const StateGuard guard(list_lock_);
+    std::swap(next, first_listed_);
+  }
+  while (next != 0) {
+    const std::uint64_t index = next - 1;
+    Block& block = states_[index];
+    {
+      const StateGuard guard(list_lock_);
+      next = block.next_listed;
+      block.listed = false;
+    }
+    const std::lock_guard busy(block.busy);
+    if (block.dirty && release(index, block, notices)) list_dirty(index, block);
+  }
+}
+
+/// With `busy`, of a dirty block. \returns whether it stays open for writing
+bool LeaseSegment::release(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices) {
+  if (!floating()) return merge_at_fixed_home(index, block, notices);
+  if (lock_.try_lock_own(index)) {
+    const bool stays_open = release_at_home(index, block, notices);
+    lock_.unlock(index);
+    return stays_open;
+  }
+  settle(index, block);
+  return merge_and_move(index, block, notices);
+}
+
+/// The home is here and locked: the writes are where they belong already.
+bool LeaseSegment::release_at_home(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices) {
+  const auto make_clean = [&] {
+    words_.set_own_exposed(index, false);
+    block.dirty = block.has_twin = false;
+    return false;
+  };
+  const auto publish_here = [&] {
+    publish_at_home(index, block, notices);
+    Counters::add(counters_.fast_releases);
+  };
+  if (fast() && pages_.access(index) != vm::Access::write) {
+    publish_here();
+    return make_clean();
+  }
+  if (fast() && !dials_.hot_blocks) {
+    publish_here();
+    return true;
+  }
+  if (!fast()) {
+    close_to_reads(index, block);
+    if (unchanged(index)) {
+      Counters::add(counters_.unchanged);
+    } else {
+      if (block.pinned) std::memcpy(twin(index), data(index), block_bytes_);
+      publish_here();
+    }
+    return block.pinned || make_clean();
+  }
+  if (unchanged(index)) {
+    Counters::add(counters_.unchanged);
+    if (block.pinned || ++block.unchanged < dials_.cool_after) return true;
+    close_to_reads(index, block);
+    Counters::add(counters_.cooled);
+    if (!unchanged(index)) publish_here();  // another thread wrote before the door was shut
+    return make_clean();
+  }
+  block.unchanged = 0;
+  std::memcpy(twin(index), data(index), block_bytes_);
+  publish_here();
+  return true;
+}
+
+/// The home is elsewhere: takes it, merges it into the copy, which thereby becomes the home.
+bool LeaseSegment::merge_and_move(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices) {
+  CRATON_ASSERT(block.has_twin);
+  bool is_open = pages_.access(index) == vm::Access::write;
+  if (!fast() && !block.pinned) {
+    close_to_reads(index, block);
+    is_open = false;
+  }
+  // What was taken from here with the home has no notice of ours yet. Where sharers are told, they may not
+  // have been told yet; then we make sure of that by doing it ourselves.
+  if (unchanged(index) && (block.taken_ts == 0 || !directory())) {
+    Counters::add(counters_.unchanged);
+    announce_taken(index, block, notices);
+    if (is_open && (block.pinned || ++block.unchanged < dials_.cool_after)) return true;
+    if (is_open) {
+      close_to_reads(index, block);
+      Counters::add(counters_.cooled);
+      is_open = false;
+    }
+    if (unchanged(index)) return block.dirty = block.has_twin = false;
+  }
+  block.unchanged = 0;
+  block.taken_ts = 0;
+
+  const Taken taken = take_home(index, block, is_open);
+  Counters::add(counters_.merges);
+  if (is_open) {
+    const bool keeps_twin = dials_.hot_blocks || !fast();
+    if (keeps_twin) std::memcpy(twin(index), data(index), block_bytes_);
+    block.has_twin = keeps_twin;
+    words_.set_own_exposed(index, true);
+  } else {
+    block.dirty = block.has_twin = false;
+  }
+  publish_taken(index, block, taken, notices);
+  return is_open;
+}
+
+/// Takes the lock from the home elsewhere, and its bytes, into which those written here are merged. From then
+/// on nobody has the home, until publish_taken(). \param is_open threads of this rank may be writing the
+/// block
+LeaseSegment::Taken LeaseSegment::take_home(std::uint64_t index, Block& block, bool is_open) {
+  const fabric::Rank home = lock_.lock(index, block.answer);
+  CRATON_ASSERT(home != fabric_.rank());
+  // What the home says is the same as long as we have its lock; only leases may be extended until it is
+  // closed. So all is asked for at once, but for the bytes of a block that, as far as we know, nobody has
+  // written yet.
+  const ScratchPool::Buffer incoming(scratch_);
+  const bool with_bytes = fast() && block.copy_write_ts != 0;
+  BlockWords words;
+  std::uint64_t old_lease = 0;
+  {
+    fabric::Completion asked;
+    words_.start_swap_lease(home, index, lease::closed, old_lease, asked);
+    words_.start_get(home, index, words, asked);
+    if (with_bytes) start_get_bytes(home, data_region_, index, incoming.data(), asked);
+    wait_for(fabric_, asked);
+  }
+  words_.decode(home, index, words);
+  old_lease = words_.decode_lease(home, index, old_lease);
+  CRATON_ASSERT(lease::is_open(old_lease));
+  const bool is_zero = (old_lease & lease::written) == 0 && words.exposed == 0;
+  if (is_zero) {
+    std::memset(incoming.data(), 0, block_bytes_);
+  } else {
+    // A home that is being written has what it has published in its twin, or, after fast releases, nowhere:
+    // then its writes of this moment are taken as well, and its twin is made of them.
+    const bool from_twin = !fast() && words.exposed != 0;
+    if (!with_bytes) get_bytes(home, from_twin ? twin_region_ : data_region_, index, incoming.data());
+    if (fast() && words.exposed != 0) {
+      put_bytes(home, twin_region_, index, 0, incoming.data(), block_bytes_);
+      Counters::add(counters_.copied_back);
+    }
+  }
+  const Timestamp write_ts =
+      checked_timestamp(std::max({lease::time(old_lease), words.write_ts, space_.min_write_ts_.load()}) + 1);
+  // The home goes on while we merge.
+  std::uint64_t closed_lease = 0;
+  fabric::Completion told;
+  words_.start_swap_lease(home, index, lease::moved_at(write_ts), closed_lease, told);
+  if (block.dirty) {
+    note_races(index, home,
+               is_open ? merge_open(data(index), twin(index), incoming.data(), block_bytes_)
+                       : merge_closed(data(index), twin(index), incoming.data(), block_bytes_));
+  } else {
+    std::memcpy(data(index), incoming.data(), block_bytes_);
+  }
+  wait_for(fabric_, told);
+  const std::uint64_t asked = old_lease | words_.decode_lease(home, index, closed_lease);
+  if ((asked & lease::awaited) != 0 && fabric_.wake(home) != fabric::Status::ok) throw_lost(fabric_);
+  return {.from = home, .write_ts = write_ts, .updater = words.updater};
+}
+
+/// The home is here now: what is in the copy is published.
+void LeaseSegment::publish_taken(std::uint64_t index, Block& block, const Taken& taken,
+                                 std::vector<WriteNotice>& notices) {
+  words_.set_own_updater(index, taken.updater);
+  words_.set_own_write_ts(index, taken.write_ts);
+  words_.set_own_lease(index,
+                       lease::open_until(checked_timestamp(taken.write_ts + dials_.lease)) | lease::written);
+  publish(index, block, fabric_.rank(), taken.write_ts, notices);
+  if (directory()) {
+    const std::uint64_t sharers = words_.swap_sharers(taken.from, index, 0);
+    invalidate_sharers(index, block, sharers, taken.from);
+  }
+  lock_.unlock(index);
+}
+
+/// The home is here and locked: its bytes of this moment are published.
+void LeaseSegment::publish_at_home(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices) {
+  const Timestamp write_ts = extend_for_write(fabric_.rank(), index, words_.own_write_ts(index));
+  words_.set_own_write_ts(index, write_ts);
+  publish(index, block, fabric_.rank(), write_ts, notices);
+  if (directory()) {
+    const std::uint64_t sharers = words_.swap_sharers(fabric_.rank(), index, 0);
+    invalidate_sharers(index, block, sharers, fabric_.rank());
+  }
+}
+
+/// The home stays where it is: the merged block is carried there.
+bool LeaseSegment::merge_at_fixed_home(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices) {
+  CRATON_ASSERT(block.has_twin);
+  close_to_reads(index, block);
+  const auto stays_open = [&] {
+    if (!block.pinned) block.dirty = block.has_twin = false;
+    return block.pinned;
+  };
+  if (unchanged(index)) {
+    Counters::add(counters_.unchanged);
+    return stays_open();
+  }
+  const Taken taken = fetch_fixed_home(index, block);
+  const std::byte* merged = data(index);
+  if (block.pinned) {  // what is published is what the twin is made of, whatever is written meanwhile
+    std::memcpy(twin(index), merged, block_bytes_);
+    merged = twin(index);
+  }
+  put_bytes(fixed_home(index), home_region_, index, 0, merged, block_bytes_);
+  publish_at_fixed_home(index, block, taken, notices);
+  Counters::add(counters_.merges);
+  return stays_open();
+}
+
+/// Locks a block whose home is fixed and merges its bytes into the copy. \returns who had the lock before
+LeaseSegment::Taken LeaseSegment::fetch_fixed_home(std::uint64_t index, Block& block) {
+  const ScratchPool::Buffer incoming(scratch_);
+  const fabric::Rank home = fixed_home(index);
+  const fabric::Rank before = lock_.lock(index, block.answer);
+  const BlockWords words = words_.get(home, index);
+  if ((words.lease & lease::written) == 0) {
+    std::memset(incoming.data(), 0, block_bytes_);
+  } else {
+    get_bytes(home, home_region_, index, incoming.data());
+  }
+  if (block.dirty) {
+    note_races(index, before,
+               pages_.access(index) == vm::Access::write
+                   ? merge_open(data(index), twin(index), incoming.data(), block_bytes_)
+                   : merge_closed(data(index), twin(index), incoming.data(), block_bytes_));
+  } else {
+    std::memcpy(data(index), incoming.data(), block_bytes_);
+  }
+  return {.from = before, .write_ts = words.write_ts, .updater = words.updater};
+}
+
+/// The home, which is fixed, has the bytes: publishes them and unlocks.
+void LeaseSegment::publish_at_fixed_home(std::uint64_t index, Block& block, const Taken& taken,
+                                         std::vector<WriteNotice>& notices) {
+  const fabric::Rank home = fixed_home(index);
+  // The bytes are there before the lease says so: who extends it first reads either, who extends it later
+  // reads these.
+  const Timestamp write_ts = extend_for_write(home, index, taken.write_ts);
+  words_.put_write_ts(home, index, write_ts);
+  publish(index, block, home, write_ts, notices);
+  if (directory()) {
+    const std::uint64_t sharers = words_.swap_sharers(home, index, bit_of(fabric_.rank()));
+    invalidate_sharers(index, block, sharers, fabric_.rank());
+  }
+  lock_.unlock(index);
+}
+
+/// A time for a write that is later than all leases given on the block; grants the next lease after it.
+Timestamp LeaseSegment::extend_for_write(fabric::Rank home, std::uint64_t index, Timestamp home_write_ts) {
+  std::uint64_t seen = home == fabric_.rank() ? words_.own_lease(index) : words_.get(home, index).lease;
+  for (;;) {
+    CRATON_ASSERT(lease::is_open(seen));
+    const Timestamp write_ts =
+        checked_timestamp(std::max({lease::time(seen), home_write_ts, space_.min_write_ts_.load()}) + 1);
+    const std::uint64_t next = lease::open_until(checked_timestamp(write_ts + dials_.lease)) |
+                               lease::written | (seen & lease::awaited);
+    const std::uint64_t before = words_.exchange_lease(home, index, seen, next);
+    if (before == seen) return write_ts;
+    seen = before;
+  }
+}
+
+void LeaseSegment::publish(std::uint64_t index, Block& block, fabric::Rank home, Timestamp write_ts,
+                           std::vector<WriteNotice>& notices) {
+  const Timestamp read_ts = write_ts + dials_.lease;
+  {
+    const StateGuard guard(block.state);
+    block.copy_write_ts = write_ts;
+    block.copy_read_ts = read_ts;
+    // An older notice of another rank must not make us fetch a block without our own writes.
+    block.required_ts = std::max(block.required_ts, write_ts);
+    block.fetched = true;
+    block.dropped = false;
+  }
+  notices.push_back(
+      {.source = home, .segment = id_, .block = index, .write_ts = write_ts, .read_ts = read_ts});
+  Counters::add(counters_.notices);
+}
+
+/// Writes of this rank that went with the home to another rank, which publishes them: an acquirer of ours
+/// must know.
+void LeaseSegment::announce_taken(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices) {
+  if (block.taken_ts == 0) return;
+  notices.push_back({.source = WriteNotice::ask_home,
+                     .segment = id_,
+                     .block = index,
+                     .write_ts = block.taken_ts,
+                     .read_ts = block.taken_ts});
+  block.taken_ts = 0;
+  Counters::add(counters_.notices);
+}
+
+/// Tells all sharers but this rank, and `also`, to drop their copies, and waits for their answers.
+void LeaseSegment::invalidate_sharers(std::uint64_t index, Block& block, std::uint64_t sharers,
+                                      fabric::Rank also) {
+  std::vector<fabric::Rank> told;
+  for (fabric::Rank rank = 0; rank < fabric_.size(); ++rank) {
+    if (rank != fabric_.rank() && ((sharers & bit_of(rank)) != 0 || rank == also)) told.push_back(rank);
+  }
+  if (told.empty()) return;
+  block.acks_due.store(static_cast<std::uint32_t>(told.size()), std::memory_order_release);
+  for (const fabric::Rank rank : told) space_.send(LeaseRelease::Message::drop, rank, id_, index, 0);
+  Counters::add(counters_.sharer_messages, told.size());
+  const auto answered = [&] {
+    return block.acks_due.load(std::memory_order_acquire) == 0 || fabric_.lost_ranks() != 0;
+  };
+  const fabric::Status waited = fabric_.wait_until(answered);
+  if (waited != fabric::Status::ok || block.acks_due.load() != 0) throw_lost(fabric_);
+}
+
+void LeaseSegment::note_races(std::uint64_t index, fabric::Rank there, const MergeOutcome& outcome) {
+  if (outcome.race_bytes == 0) return;
+  space_.report({.segment = id_,
+                 .block = index,
+                 .first_byte = outcome.first_race_byte,
+                 .bytes = outcome.race_bytes,
+                 .here = fabric_.rank(),
+                 .there = there});
+}
+
+}  // namespace craton::coherence

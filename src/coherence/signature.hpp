@@ -1,0 +1,77 @@
+/// \file
+/// What a release tells an acquire: which blocks were written (dissertation, section 3.4.5, figure 3.17).
+///
+///     min_write_ts │ notice, notice, ... notice      ordered by write_ts, at most `capacity` of them
+///                  ▲
+///                  └─ the oldest are discarded into it: "all writes up to this time, wherever they were"
+///
+/// A notice names a block exactly, so that only copies of that block are dropped, and says from whom one get
+/// brings the new one. The minimum stands for all notices that found no room: every copy whose lease ends
+/// before it is dropped. A list of capacity 0 leaves leases alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "coherence/timestamp.hpp"
+#include "fabric/types.hpp"
+
+namespace craton::coherence {
+
+/// Number of a segment, the same on every rank.
+using SegmentId = std::uint32_t;
+
+/// A block was released with this write timestamp. Travels as it is.
+struct WriteNotice {
+  /// Nobody in particular: who needs the block asks its home.
+  static constexpr fabric::Rank ask_home = ~fabric::Rank{0};
+
+  fabric::Rank source;  ///< whose copy has the write in it: the writer, or the block's fixed home
+  SegmentId segment;
+  std::uint64_t block;
+  Timestamp write_ts;
+  Timestamp read_ts;  ///< until then no later write of the block exists
+};
+static_assert(sizeof(WriteNotice) == 32);
+
+class Signature {
+ public:
+  explicit Signature(std::size_t capacity = 0) : capacity_(capacity) {}
+
+  std::size_t capacity() const noexcept { return capacity_; }
+  Timestamp min_write_ts() const noexcept { return min_write_ts_; }
+  /// In ascending order of write_ts.
+  std::span<const WriteNotice> notices() const noexcept { return notices_; }
+  bool empty() const noexcept { return notices_.empty() && min_write_ts_ == 0; }
+
+  /// Adds notices in any order. One of a block replaces older ones of it, whose writes it includes. Costs a
+  /// sort.
+  void add(std::span<const WriteNotice> notices);
+  void merge(const Signature& other) {
+    raise_min(other.min_write_ts_);
+    add(other.notices_);
+  }
+  void raise_min(Timestamp write_ts) noexcept { min_write_ts_ = std::max(min_write_ts_, write_ts); }
+  /// Forgets the notices. Right where everybody who could need them is known to have had them: after a
+  /// barrier of all ranks.
+  void forget_notices() noexcept { notices_.clear(); }
+
+  // ---- Bytes to send
+
+  std::size_t encoded_bytes() const noexcept {
+    return sizeof(std::uint64_t) * 2 + notices_.size() * sizeof(WriteNotice);
+  }
+  /// \param to at least encoded_bytes()
+  void encode(std::byte* to) const noexcept;
+  /// Adds what encode() wrote. \returns false if it is malformed
+  bool merge_encoded(std::span<const std::byte> bytes);
+
+ private:
+  std::size_t capacity_;
+  Timestamp min_write_ts_ = 0;
+  std::vector<WriteNotice> notices_;
+};
+
+}  // namespace craton::coherence

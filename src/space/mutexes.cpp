@@ -1,0 +1,79 @@
+#include "space/mutexes.hpp"
+
+#include <cstring>
+
+#include "base/assert.hpp"
+
+namespace craton::space {
+
+Mutexes::Mutexes(fabric::Fabric& fabric, coherence::LeaseRelease& protocol, SignatureBoard& board,
+                 fabric::RegionId region, fabric::HandlerId handler, std::uint32_t count)
+    : fabric_(fabric),
+      protocol_(protocol),
+      board_(board),
+      region_(region),
+      handler_(handler),
+      count_(count),
+      memory_("craton mutexes", count * sizeof(coherence::BlockWords)),
+      words_(fabric, region, reinterpret_cast<coherence::BlockWords*>(memory_.data()), &Mutexes::initial_home,
+             this),
+      lock_(fabric, words_, protocol.counters(), &Mutexes::tell, this),
+      locals_(count) {
+  fabric_.set_handler(handler_, &Mutexes::arrived, this);
+  fabric_.register_region(region_, memory_);
+}
+
+void Mutexes::close() {
+  fabric_.unregister_region(region_);
+}
+
+fabric::Rank Mutexes::initial_home(const void* self, std::uint64_t mutex) noexcept {
+  return static_cast<fabric::Rank>(mutex % static_cast<const Mutexes*>(self)->fabric_.size());
+}
+
+void Mutexes::lock(MutexId mutex) {
+  CRATON_ASSERT(mutex < count_);
+  Local& local = locals_[mutex];
+  local.threads.lock();
+  const fabric::Rank before = lock_.lock(mutex, local.answer);
+  // What another thread of this rank wrote is here already. A site for each mutex, apart from the barriers'.
+  if (before != fabric_.rank()) protocol_.acquire(board_.look(before), ~mutex);
+}
+
+bool Mutexes::try_lock(MutexId mutex) {
+  CRATON_ASSERT(mutex < count_);
+  Local& local = locals_[mutex];
+  if (!local.threads.try_lock()) return false;
+  fabric::Rank before = 0;
+  if (lock_.try_lock(mutex, before)) {
+    if (before != fabric_.rank()) protocol_.acquire(board_.look(before), ~mutex);
+    return true;
+  }
+  local.threads.unlock();
+  return false;
+}
+
+void Mutexes::unlock(MutexId mutex) {
+  protocol_.release([this](const coherence::Signature& own) { board_.show(own); });
+  lock_.unlock(mutex);
+  locals_[mutex].threads.unlock();
+}
+
+void Mutexes::tell(void* self, fabric::Rank to, std::uint64_t mutex, coherence::BlockLock::Answer answer) {
+  auto& mutexes = *static_cast<Mutexes*>(self);
+  const Message message{.mutex = static_cast<std::uint32_t>(mutex), .answer = answer};
+  static_cast<void>(
+      mutexes.fabric_.send(to, mutexes.handler_, &message, sizeof message));  // the dead need none
+}
+
+void Mutexes::arrived(void* self, fabric::Rank /*source*/, const std::byte* payload,
+                      std::size_t bytes) noexcept {
+  auto& mutexes = *static_cast<Mutexes*>(self);
+  Message message{};
+  CRATON_ASSERT(bytes == sizeof message);
+  std::memcpy(&message, payload, sizeof message);
+  CRATON_ASSERT(message.mutex < mutexes.count_);
+  mutexes.locals_[message.mutex].answer.store(message.answer, std::memory_order_release);
+}
+
+}  // namespace craton::space

@@ -1,0 +1,84 @@
+#include "space/signature_board.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
+#include "base/assert.hpp"
+#include "coherence/block_lock.hpp"
+
+namespace craton::space {
+
+namespace {
+
+constexpr std::size_t ring_at = fabric::line_bytes;
+constexpr std::size_t least_ring_bytes = std::size_t{256} * 1024;
+
+// The head: where the signature begins (counted without wrapping), and how long it is.
+constexpr unsigned size_bits = 24;
+constexpr std::uint64_t head_of(std::uint64_t position, std::size_t bytes) noexcept {
+  return position << size_bits | bytes;
+}
+constexpr std::uint64_t position_of(std::uint64_t head) noexcept {
+  return head >> size_bits;
+}
+constexpr std::size_t bytes_of(std::uint64_t head) noexcept {
+  return head & ((std::uint64_t{1} << size_bits) - 1);
+}
+
+}  // namespace
+
+SignatureBoard::SignatureBoard(fabric::Fabric& fabric, fabric::RegionId region, std::size_t notice_capacity)
+    : fabric_(fabric),
+      region_(region),
+      notice_capacity_(notice_capacity),
+      max_bytes_(2 * sizeof(std::uint64_t) + notice_capacity * sizeof(coherence::WriteNotice)),
+      ring_bytes_(std::max(least_ring_bytes, 8 * max_bytes_)),
+      memory_("craton signatures", ring_at + ring_bytes_) {
+  CRATON_ASSERT(max_bytes_ < std::size_t{1} << size_bits);
+  fabric_.register_region(region_, memory_);
+}
+
+void SignatureBoard::close() {
+  fabric_.unregister_region(region_);
+}
+
+void SignatureBoard::show(const coherence::Signature& signature) {
+  const std::size_t bytes = signature.encoded_bytes();
+  CRATON_ASSERT(bytes <= max_bytes_);
+  const fiber::SpinGuard<fiber::NativeSystem> guard(lock_);
+  // None lies across the end.
+  if (next_ % ring_bytes_ + bytes > ring_bytes_) next_ += ring_bytes_ - next_ % ring_bytes_;
+  signature.encode(memory_.data() + ring_at + next_ % ring_bytes_);
+  std::atomic_ref(*reinterpret_cast<std::uint64_t*>(memory_.data())).store(head_of(next_, bytes));
+  next_ += bytes;
+}
+
+coherence::Signature SignatureBoard::look(fabric::Rank rank) {
+  coherence::Signature signature(notice_capacity_);
+  std::vector<std::byte> bytes;
+  const auto get = [&](void* to, std::uint64_t offset, std::size_t count) {
+    fabric::Completion completion;
+    fabric_.get(to, {.rank = rank, .region = region_, .offset = offset}, count, completion);
+    coherence::wait_for(fabric_, completion);
+  };
+  std::uint64_t head = 0;
+  get(&head, 0, sizeof head);
+  for (;;) {
+    if (head == 0) return signature;  // nothing was ever released there
+    bytes.resize(bytes_of(head));
+    get(bytes.data(), ring_at + position_of(head) % ring_bytes_, bytes.size());
+    std::uint64_t now = 0;
+    get(&now, 0, sizeof now);
+    // The writer may be at the one after `now`, and may have skipped the end of the ring for it.
+    const std::uint64_t written_to = position_of(now) + bytes_of(now) + 2 * max_bytes_;
+    if (written_to - position_of(head) <= ring_bytes_) {
+      const bool whole = signature.merge_encoded(bytes);
+      CRATON_ASSERT(whole);
+      return signature;
+    }
+    head = now;
+  }
+}
+
+}  // namespace craton::space

@@ -1,0 +1,46 @@
+/// \file
+/// Where a rank puts what an acquirer must know, for the others to fetch without asking: who takes a mutex,
+/// or the lock of a block, fetches from the rank that had it before.
+///
+///     head   position of the newest signature, and its size           one word
+///     ring   ... older │ newest │ oldest ...                           written round and round
+///
+/// A reader takes the head, then the bytes, then the head again: if the writer has not come round meanwhile,
+/// they are whole. What it gets may be newer than what it needs: that is only more to know.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "coherence/signature.hpp"
+#include "fabric/fabric.hpp"
+#include "fabric/region_memory.hpp"
+#include "fiber/fiber.hpp"
+
+namespace craton::space {
+
+class SignatureBoard {
+ public:
+  /// Collective: registers `region`. \param notice_capacity of the signatures
+  SignatureBoard(fabric::Fabric& fabric, fabric::RegionId region, std::size_t notice_capacity);
+  /// Collective. Instead of the destructor's doing it, which could not tell of a dead rank. \throws Error
+  /// peer_lost
+  void close();
+
+  /// Shows a signature of this rank from now on. Any thread. Does not block.
+  void show(const coherence::Signature& signature);
+  /// What a rank shows now. Blocks. \throws Error peer_lost
+  coherence::Signature look(fabric::Rank rank);
+
+ private:
+  fabric::Fabric& fabric_;
+  const fabric::RegionId region_;
+  const std::size_t notice_capacity_;
+  const std::size_t max_bytes_;  ///< of a signature
+  const std::size_t ring_bytes_;
+  fabric::RegionMemory memory_;
+  fiber::SpinLock<fiber::NativeSystem> lock_;
+  std::uint64_t next_ = 0;  ///< where the next signature goes, counted without wrapping
+};
+
+}  // namespace craton::space

@@ -1,0 +1,271 @@
+#include "space/space.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/assert.hpp"
+#include "base/error.hpp"
+#include "vm/fault_state.hpp"
+
+namespace craton::space {
+
+namespace {
+
+// Regions and handlers, counted from the space's first.
+constexpr fabric::RegionId agreement_region = 0;
+constexpr fabric::RegionId board_region = 1;
+constexpr fabric::RegionId mutex_region = 2;
+constexpr fabric::RegionId first_segment_region = 3;
+constexpr fabric::RegionId regions_a_segment = 4;
+constexpr fabric::HandlerId agreement_handler = 0;
+constexpr fabric::HandlerId protocol_handler = 1;
+constexpr fabric::HandlerId barrier_handler = 2;
+constexpr fabric::HandlerId mutex_handler = 3;
+static_assert(mutex_handler + 1 == SpaceOptions::handlers);
+
+/// Fewer addresses than this are not worth a try.
+constexpr std::size_t least_address_bytes = std::size_t{8} << 30U;
+/// A rank that has lost another is about to be ended by the launcher, which says why: it gets this long.
+constexpr unsigned patience_s = 5;
+
+fabric::HandlerId handler(const SpaceOptions& options, fabric::HandlerId number) {
+  return static_cast<fabric::HandlerId>(options.first_handler + number);
+}
+
+/// FNV-1a, over what must be the same on all ranks.
+class Fingerprint {
+ public:
+  Fingerprint& add(std::string_view text) {
+    for (const char letter : text) add_byte(static_cast<unsigned char>(letter));
+    return add(std::uint64_t{text.size()});
+  }
+  Fingerprint& add(std::uint64_t number) {
+    for (unsigned i = 0; i < 8; ++i) add_byte(static_cast<unsigned char>(number >> (8 * i)));
+    return *this;
+  }
+  std::uint64_t value() const noexcept { return value_; }
+
+ private:
+  void add_byte(unsigned char byte) noexcept { value_ = (value_ ^ byte) * 0x100000001b3U; }
+  std::uint64_t value_ = 0xcbf29ce484222325U;
+};
+
+std::uint64_t fingerprint(const SegmentOptions& options) {
+  const coherence::Dials& dials = options.dials;
+  return Fingerprint()
+      .add(options.name)
+      .add(options.bytes)
+      .add(options.block_bytes)
+      .add(static_cast<std::uint64_t>(options.initial_homes.kind))
+      .add(options.initial_homes.rank)
+      .add(static_cast<std::uint64_t>(dials.home))
+      .add(static_cast<std::uint64_t>(dials.invalidation))
+      .add(static_cast<std::uint64_t>(dials.release))
+      .add(dials.lease)
+      .add(std::uint64_t{dials.hot_blocks})
+      .value();
+}
+
+}  // namespace
+
+// ---- Segment
+
+Segment::Segment(fabric::Fabric& fabric, coherence::LeaseRelease& protocol, vm::AddressRange range,
+                 const SegmentOptions& options, fabric::RegionId first_region, vm::Mechanism mechanism,
+                 const vm::Mechanisms& mechanisms, vm::MapBudget& budget)
+    : first_region_(first_region),
+      memory_(options.name, std::move(range), options.block_bytes),
+      twins_("craton twins", memory_.bytes()),
+      words_("craton words", memory_.blocks() * sizeof(coherence::BlockWords)),
+      home_bytes_("craton home bytes",
+                  options.dials.home == coherence::Home::fixed ? memory_.bytes() : std::size_t{1}),
+      pages_(vm::make_page_table(mechanism, mechanisms, memory_, budget)),
+      protocol_(protocol.add_segment({.pages = *pages_,
+                                      .data = first_region,
+                                      .twins = first_region + 1,
+                                      .own_twins = twins_.data(),
+                                      .words = first_region + 2,
+                                      .own_words = reinterpret_cast<coherence::BlockWords*>(words_.data()),
+                                      .home_bytes = first_region + 3,
+                                      .own_home_bytes = home_bytes_.data(),
+                                      .initial_homes = options.initial_homes,
+                                      .dials = options.dials})),
+      faults_(protocol_, fabric.clock(), protocol.counters()),
+      caught_(*pages_, faults_, static_cast<int>(fabric.rank())) {
+  fabric.register_region(first_region_, memory_.region_memory());
+  fabric.register_region(first_region_ + 1, twins_);
+  fabric.register_region(first_region_ + 2, words_);
+  fabric.register_region(first_region_ + 3, home_bytes_);
+}
+
+Segment::~Segment() = default;
+
+void Segment::close(fabric::Fabric& fabric) {
+  for (fabric::RegionId i = regions_a_segment; i > 0; --i) fabric.unregister_region(first_region_ + i - 1);
+}
+
+void Segment::Faults::fault(vm::BlockIndex block, bool write) {
+  try {
+    const TimeNs start_ns = clock_.now_ns();
+    protocol_.fault(block, write);
+    coherence::Counters::add(counters_.fault_ns, static_cast<std::uint64_t>(clock_.now_ns() - start_ns));
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::peer_lost) ::sleep(patience_s);
+    vm::refuse_fault(error.what());
+  }
+}
+
+// ---- Space
+
+Space::Space(fabric::Fabric& fabric, const SpaceOptions& options)
+    : fabric_(fabric),
+      options_(options),
+      mechanisms_(vm::probe()),
+      mechanism_(vm::choose_mechanism(options.mechanism, mechanisms_)),
+      budget_(vm::MapBudget::kernel_limit_here()),
+      agreement_(fabric, options.first_region + agreement_region, handler(options, agreement_handler)),
+      reservation_(reserve(options.address_bytes)),
+      protocol_(fabric, handler(options, protocol_handler), {.notice_capacity = options.notice_capacity}),
+      board_(fabric, options.first_region + board_region, options.notice_capacity),
+      barrier_(fabric, protocol_, handler(options, barrier_handler), options.threads,
+               options.notice_capacity),
+      mutexes_(fabric, protocol_, board_, options.first_region + mutex_region,
+               handler(options, mutex_handler), options.mutexes) {
+  agree(Fingerprint().add(options.notice_capacity).add(options.mutexes).add(options.address_bytes).value(),
+        "cannot make a coherent space", "its options");
+}
+
+Space::~Space() {
+  segments_.clear();
+  vm::remove_reserved_addresses(reservation_->base());
+}
+
+/// Tries the bases in turn until one is free on all ranks; then the same with less, where little is free
+/// (under the thread sanitizer for one).
+std::unique_ptr<vm::Reservation> Space::reserve(std::size_t wanted) {
+  std::string last;
+  for (std::size_t bytes = wanted; bytes == wanted || bytes >= least_address_bytes; bytes /= 8) {
+    for (const std::uintptr_t base : vm::Reservation::candidate_bases()) {
+      std::unique_ptr<vm::Reservation> reservation;
+      try {
+        reservation = std::make_unique<vm::Reservation>(base, bytes);
+      } catch (const Error& error) {
+        last = error.what();
+      }
+      const std::vector<std::uint64_t> had = agreement_.gather(reservation != nullptr ? 1 : 0);
+      const auto without = std::find(had.begin(), had.end(), 0);
+      if (without == had.end()) {
+        vm::add_reserved_addresses(reservation->base(), reservation->bytes());
+        return reservation;
+      }
+      if (reservation != nullptr)
+        last = fmt::format("rank {} cannot have the addresses from {:#x} on", without - had.begin(), base);
+    }
+  }
+  throw Error(
+      ErrorCode::out_of_resources,
+      {.asked = fmt::format("cannot reserve {} GiB of addresses for the coherent space", wanted >> 30U),
+       .happened = "no range is free on all ranks; " + last,
+       .limit = "ulimit -v",
+       .remedy = "ask for fewer addresses"});
+}
+
+void Space::agree(std::uint64_t own, const char* asked, const char* what) {
+  const std::vector<std::uint64_t> all = agreement_.gather(own);
+  for (fabric::Rank rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    throw Error(ErrorCode::invalid_argument,
+                {.asked = asked,
+                 .happened = fmt::format("rank {} and rank 0 do not agree on {}", rank, what),
+                 .limit = {},
+                 .remedy = "make the same calls in the same order on all ranks"});
+  }
+}
+
+Segment& Space::create_segment(const SegmentOptions& options) {
+  constexpr const char* asked = "cannot make a segment";
+  vm::check_block_bytes(options.block_bytes);
+  if (options.bytes == 0) {
+    throw Error(ErrorCode::invalid_argument,
+                {.asked = asked, .happened = "it would have no bytes", .limit = {}, .remedy = {}});
+  }
+  agree(fingerprint(options), asked, "its options");
+  SegmentOptions rounded = options;
+  rounded.bytes = (options.bytes + options.block_bytes - 1) / options.block_bytes * options.block_bytes;
+  const auto first_region = static_cast<fabric::RegionId>(options_.first_region + first_segment_region +
+                                                          segments_.size() * regions_a_segment);
+  segments_.push_back(std::unique_ptr<Segment>(new Segment(
+      fabric_, protocol_, reservation_->take(rounded.bytes, std::max<std::size_t>(options.block_bytes, 4096)),
+      rounded, first_region, mechanism_, mechanisms_, budget_)));
+  agree(reinterpret_cast<std::uintptr_t>(segments_.back()->data()), asked, "its address");
+  return *segments_.back();
+}
+
+void Space::close() {
+  agreement_.meet();
+  for (auto segment = segments_.rbegin(); segment != segments_.rend(); ++segment) (*segment)->close(fabric_);
+  mutexes_.close();
+  board_.close();
+  agreement_.close();
+}
+
+Segment* Space::find(const void* address) noexcept {
+  for (const auto& segment : segments_) {
+    if (segment->contains(address)) return segment.get();
+  }
+  return nullptr;
+}
+
+void Space::update(void* word, std::size_t bytes, FunctionRef<void(std::byte* value)> modify) {
+  Segment* const segment = find(word);
+  const bool sized = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
+  if (segment == nullptr || !sized || reinterpret_cast<std::uintptr_t>(word) % bytes != 0) {
+    throw Error(ErrorCode::invalid_argument,
+                {.asked = fmt::format("cannot update {} bytes at {} atomically", bytes, word),
+                 .happened = segment == nullptr ? "they are in no segment" : "they are no aligned word",
+                 .limit = "words of 1, 2, 4 or 8 bytes",
+                 .remedy = {}});
+  }
+  const auto offset = static_cast<std::uint64_t>(static_cast<std::byte*>(word) - segment->data());
+  protocol_.update(segment->blocks().id(), offset, bytes, modify,
+                   {.show = [this](const coherence::Signature& own) { board_.show(own); },
+                    .look = [this](fabric::Rank rank) { return board_.look(rank); }});
+}
+
+void Space::publish() {
+  protocol_.release([this](const coherence::Signature& own) { board_.show(own); });
+}
+
+void Space::learn(fabric::Rank rank) {
+  if (rank != fabric_.rank()) protocol_.acquire(board_.look(rank), ~std::uint32_t{0});
+}
+
+void Space::for_blocks(const void* begin, std::size_t bytes, const char* asked,
+                       FunctionRef<void(coherence::LeaseSegment&, std::uint64_t)> action) {
+  Segment* const segment = find(begin);
+  const auto* const first = static_cast<const std::byte*>(begin);
+  if (segment == nullptr || bytes == 0 || !segment->contains(first + bytes - 1)) {
+    throw Error(ErrorCode::invalid_argument, {.asked = fmt::format("{} {} bytes at {}", asked, bytes, begin),
+                                              .happened = "they are not in one segment",
+                                              .limit = {},
+                                              .remedy = {}});
+  }
+  const auto offset = static_cast<std::uint64_t>(first - segment->data());
+  const std::uint64_t last = (offset + bytes - 1) / segment->block_bytes();
+  for (std::uint64_t block = offset / segment->block_bytes(); block <= last; ++block)
+    action(segment->blocks(), block);
+}
+
+void Space::pin(const void* begin, std::size_t bytes) {
+  for_blocks(begin, bytes, "cannot pin",
+             [](coherence::LeaseSegment& segment, std::uint64_t block) { segment.pin(block); });
+}
+
+void Space::unpin(const void* begin, std::size_t bytes) {
+  for_blocks(begin, bytes, "cannot unpin",
+             [](coherence::LeaseSegment& segment, std::uint64_t block) { segment.unpin(block); });
+}
+
+}  // namespace craton::space

@@ -1,0 +1,157 @@
+/// \file
+/// The coherent space of a rank: segments that all ranks load and store at the same addresses, mutexes,
+/// barriers and atomic updates on them. What the C interface is made of.
+///
+///     program ─▶ application view ─fault─▶ LeaseSegment ─▶ fabric ─▶ other ranks' system views, words, twins
+///             ─▶ Mutexes, Barrier ────────▶ LeaseRelease (fences)
+///
+/// Threads: any thread of the rank, but what is collective is called by one thread a rank, in the same order
+/// on all ranks. Errors of the program (sizes, ranks) and of the system are Error; a dead rank ends calls
+/// with Error peer_lost, and a fault that needs it ends the process.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/function_ref.hpp"
+#include "coherence/lease_release.hpp"
+#include "fabric/fabric.hpp"
+#include "space/agreement.hpp"
+#include "space/barrier.hpp"
+#include "space/mutexes.hpp"
+#include "space/signature_board.hpp"
+#include "vm/fault_dispatcher.hpp"
+#include "vm/mechanism.hpp"
+#include "vm/reservation.hpp"
+#include "vm/thread_scope.hpp"
+
+namespace craton::space {
+
+struct SpaceOptions {
+  std::size_t notice_capacity = 1024;  ///< write notices in a signature, at most
+  std::uint32_t mutexes = 1024;        ///< how many there are
+  unsigned threads = 1;                ///< of each rank that take part in barriers
+  std::string mechanism = "auto";      ///< of page tables: see vm::choose_mechanism
+  std::size_t address_bytes = std::size_t{1}
+                              << 40U;   ///< that segments share, less where there is less; costs no memory
+  fabric::RegionId first_region = 0;    ///< regions from here on are the space's
+  fabric::HandlerId first_handler = 0;  ///< so are `handlers` message handlers
+  static constexpr fabric::HandlerId handlers = 4;
+};
+
+struct SegmentOptions {
+  std::string name = "segment";
+  std::size_t bytes = 0;           ///< rounded up to whole blocks
+  std::size_t block_bytes = 4096;  ///< 4 KiB to 4 MiB, whole pages
+  coherence::InitialHomes initial_homes;
+  coherence::Dials dials;
+};
+
+class Segment {
+ public:
+  ~Segment();
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  const std::string& name() const noexcept { return memory_.name(); }
+  /// Where the program finds it; the same on all ranks.
+  std::byte* data() const noexcept { return memory_.application_view(); }
+  std::size_t bytes() const noexcept { return memory_.bytes(); }
+  std::size_t block_bytes() const noexcept { return memory_.block_bytes(); }
+  coherence::LeaseSegment& blocks() noexcept { return protocol_; }
+  bool contains(const void* address) const noexcept {
+    return address >= data() && address < data() + bytes();
+  }
+
+ private:
+  friend class Space;
+  /// Ends the process where a fault cannot be served, since no exception passes a signal handler.
+  class Faults final : public vm::FaultHandler {
+   public:
+    Faults(coherence::LeaseSegment& protocol, const Clock& clock, coherence::Counters& counters)
+        : protocol_(protocol), clock_(clock), counters_(counters) {}
+    void fault(vm::BlockIndex block, bool write) override;
+
+   private:
+    coherence::LeaseSegment& protocol_;
+    const Clock& clock_;
+    coherence::Counters& counters_;
+  };
+  Segment(fabric::Fabric& fabric, coherence::LeaseRelease& protocol, vm::AddressRange range,
+          const SegmentOptions& options, fabric::RegionId first_region, vm::Mechanism mechanism,
+          const vm::Mechanisms& mechanisms, vm::MapBudget& budget);
+  void close(fabric::Fabric& fabric);
+
+  const fabric::RegionId first_region_;
+  vm::SegmentMemory memory_;
+  fabric::RegionMemory twins_;
+  fabric::RegionMemory words_;
+  fabric::RegionMemory home_bytes_;
+  std::unique_ptr<vm::ViewPageTable> pages_;
+  coherence::LeaseSegment& protocol_;
+  Faults faults_;
+  vm::CaughtSegment caught_;
+};
+
+class Space {
+ public:
+  /// Collective; blocks. The calling thread gets an alternate stack for faults; others should have a
+  /// vm::ThreadScope. \throws Error
+  Space(fabric::Fabric& fabric, const SpaceOptions& options);
+  ~Space();
+  Space(const Space&) = delete;
+  Space& operator=(const Space&) = delete;
+  /// Ends all segments. Collective; nobody uses them any more. After it only the destructor may be called.
+  /// \throws Error peer_lost
+  void close();
+
+  /// All zero bytes at first. Collective, with the same options on all ranks; blocks.
+  /// \throws Error invalid_argument (also where ranks differ), out_of_resources, not_supported
+  Segment& create_segment(const SegmentOptions& options);
+  /// The segment that an address is in; null if none.
+  Segment* find(const void* address) noexcept;
+
+  Barrier& barrier() noexcept { return barrier_; }
+  Mutexes& mutexes() noexcept { return mutexes_; }
+  coherence::LeaseRelease& protocol() noexcept { return protocol_; }
+  vm::Mechanism mechanism() const noexcept { return mechanism_; }
+
+  /// Calls `modify` on the newest value of a word in a segment: atomically, a release before and an acquire
+  /// after. Blocks. \param word aligned to `bytes`, which are 1, 2, 4 or 8 \throws Error invalid_argument,
+  /// peer_lost
+  void update(void* word, std::size_t bytes, FunctionRef<void(std::byte* value)> modify);
+  /// A release that others can learn of by learn(); for what is handed on otherwise than by a mutex or
+  /// barrier. Blocks. \throws Error peer_lost
+  void publish();
+  /// Acquires what `rank` has published so far. Blocks. \throws Error peer_lost
+  void learn(fabric::Rank rank);
+  /// Keeps blocks accessible all the time: see coherence::LeaseSegment::pin. \throws Error invalid_argument
+  void pin(const void* begin, std::size_t bytes);
+  void unpin(const void* begin, std::size_t bytes);
+
+ private:
+  std::unique_ptr<vm::Reservation> reserve(std::size_t wanted);
+  void agree(std::uint64_t own, const char* asked, const char* what);
+  void for_blocks(const void* begin, std::size_t bytes, const char* asked,
+                  FunctionRef<void(coherence::LeaseSegment&, std::uint64_t)> action);
+
+  fabric::Fabric& fabric_;
+  const SpaceOptions options_;
+  const vm::Mechanisms mechanisms_;
+  const vm::Mechanism mechanism_;
+  vm::ThreadScope thread_scope_;
+  vm::MapBudget budget_;
+  Agreement agreement_;
+  std::unique_ptr<vm::Reservation> reservation_;
+  coherence::LeaseRelease protocol_;
+  SignatureBoard board_;
+  Barrier barrier_;
+  Mutexes mutexes_;
+  std::vector<std::unique_ptr<Segment>> segments_;
+};
+
+}  // namespace craton::space

@@ -1,0 +1,444 @@
+/// \file
+/// Random programs without data races, with an oracle that knows what every read must return, over random
+/// dials and random schedules.
+///
+/// A program: items of 1 to 8 bytes lie close together in small blocks, so that ranks share blocks falsely
+/// all the time. An item belongs to a group; who holds the group's token may read and write its items. Tokens
+/// move through mailboxes that a lock guards, together with nothing: the writes to the items must follow over
+/// the chain of locks alone. Some groups are read by all between two barriers. Some items belong to a lock.
+///
+///   CRATON_SIM_SEEDS=5000 ...   schedules
+///   CRATON_SIM_SEED=17 ...      this one only
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fabric/sim/random.hpp"
+#include "sim_space.hpp"
+
+namespace craton::coherence::test {
+
+namespace {
+
+using fabric::Rank;
+using fabric::sim::Random;
+using fabric::sim::SimFabric;
+using fabric::sim::World;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(CRATON_SLOW_ASSERTIONS)
+constexpr std::uint64_t default_seeds = 500;
+#else
+constexpr std::uint64_t default_seeds = 100'000;
+#endif
+
+std::optional<std::uint64_t> from_environment(const char* name) {
+  const char* text = std::getenv(name);
+  if (text == nullptr) return std::nullopt;
+  return std::strtoull(text, nullptr, 0);
+}
+
+struct Item {
+  SegmentId segment;
+  std::uint64_t offset;
+  std::size_t bytes;
+  std::uint64_t value = 0;  ///< what a read must return now
+};
+
+struct Group {
+  std::vector<std::size_t> items;
+  static constexpr int everybody = -1;
+  static constexpr int nobody = -2;  ///< its token lies in a mailbox
+  int holder = nobody;
+};
+
+struct Guarded {                     ///< by the mutex of the same number: a mailbox and items
+  std::vector<std::size_t> mailbox;  ///< groups
+  std::vector<std::size_t> items;
+};
+
+struct Atomic {
+  std::size_t item;
+  std::vector<std::size_t> mailbox;
+};
+
+struct Agreed {
+  std::size_t item;
+  std::uint64_t next = 0;  ///< what all write in this phase
+  bool written = false;    ///< by anybody, in this phase
+};
+
+Dials random_dials(Random& random) {
+  Dials dials;
+  dials.home = random.one_in(4) ? Home::fixed : Home::floating;
+  dials.invalidation = random.one_in(4) ? Invalidation::directory : Invalidation::leases;
+  dials.release = dials.home == Home::fixed || random.one_in(4) ? Release::plain : Release::fast;
+  dials.lease = random.pick(std::array<Timestamp, 4>{1, 2, 16, 1000});
+  dials.hot_blocks = !random.one_in(3);
+  dials.cool_after = random.pick(std::array<std::uint32_t, 3>{1, 2, 4});
+  dials.prefetch = !random.one_in(3);
+  dials.probe_one_in = random.pick(std::array<std::uint32_t, 3>{0, 2, 8});
+  return dials;
+}
+
+std::string describe(const Dials& dials) {
+  return std::string(dials.home == Home::fixed ? "fixed" : "floating") +
+         (dials.invalidation == Invalidation::directory ? ", directory"
+                                                        : ", leases of " + std::to_string(dials.lease)) +
+         (dials.release == Release::fast ? ", fast" : ", plain") + (dials.hot_blocks ? ", hot" : "") +
+         (dials.prefetch ? ", prefetch" : "");
+}
+
+/// What the runs together must have done, or they test less than they seem to.
+using Seen = std::map<std::string, std::uint64_t>;
+constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 19> counted{{
+    {"spurious faults", &Counters::spurious_faults},
+    {"fast reads", &Counters::fast_reads},
+    {"slow reads", &Counters::slow_reads},
+    {"zero reads", &Counters::zero_reads},
+    {"twins", &Counters::twins},
+    {"fast releases", &Counters::fast_releases},
+    {"merges", &Counters::merges},
+    {"unchanged", &Counters::unchanged},
+    {"cooled", &Counters::cooled},
+    {"copied back", &Counters::copied_back},
+    {"invalidations", &Counters::invalidations},
+    {"expirations", &Counters::expirations},
+    {"renewals", &Counters::renewals},
+    {"sharer messages", &Counters::sharer_messages},
+    {"prefetched", &Counters::prefetched},
+    {"prefetch hits", &Counters::prefetch_hits},
+    {"prefetch waste", &Counters::prefetch_waste},
+    {"lock waits", &Counters::lock_waits},
+    {"updates", &Counters::updates},
+}};
+
+/// One program and its run.
+class RandomRun {
+ public:
+  explicit RandomRun(std::uint64_t seed) : seed_(seed), random_(Random::mix(seed ^ 0x636f68657265ULL)) {}
+
+  std::string go() {
+    const Rank ranks = static_cast<Rank>(random_.between(2, 4));
+    threads_ = static_cast<unsigned>(random_.between(1, 2));
+    phases_ = static_cast<unsigned>(random_.between(1, 4));
+    steps_ = static_cast<unsigned>(random_.between(4, 24));
+    notices_ = random_.pick(std::array<std::size_t, 5>{0, 1, 3, 16, 1024});
+    world_ =
+        std::make_unique<World>(fabric::sim::Options{.size = ranks,
+                                                     .seed = seed_,
+                                                     .ranks_per_node = random_.one_in(3) ? Rank{2} : Rank{1},
+                                                     .direct_neighbours = random_.one_in(2),
+                                                     .stack_bytes = 128 * 1024});
+    make_program(ranks);
+    ranks_.resize(ranks);
+    for (Rank rank = 0; rank < ranks; ++rank) {
+      world_->spawn(rank, [this](SimFabric& fabric) { main(fabric); });
+    }
+    const World::Outcome outcome = world_->run();
+    if (outcome.failure.empty()) return {};
+    std::string story = outcome.failure + "\n  segments:";
+    for (const SegmentShape& shape : shapes_) story += "\n    " + describe(shape.dials);
+    return story + "\n  notices: " + std::to_string(notices_) +
+           ", threads a rank: " + std::to_string(threads_) +
+           "\n  replay: CRATON_SIM_SEED=" + std::to_string(seed_) +
+           " build/bin/test_coherence --gtest_filter='Part/RandomPrograms.*/0'\n";
+  }
+
+ private:
+  void make_program(Rank ranks) {
+    const std::uint64_t segments = random_.between(1, 2);
+    for (std::uint64_t i = 0; i < segments; ++i) {
+      SegmentShape shape;
+      shape.block_bytes = random_.pick(std::array<std::size_t, 2>{32, 64});
+      shape.blocks = random_.between(1, 6);
+      shape.initial_homes.kind = random_.pick(std::array<InitialHomes::Kind, 3>{
+          InitialHomes::Kind::cyclic, InitialHomes::Kind::blocked, InitialHomes::Kind::one});
+      shape.initial_homes.rank = static_cast<Rank>(random_.below(ranks));
+      shape.dials = random_dials(random_);
+      shapes_.push_back(shape);
+    }
+    groups_.resize(random_.between(1, 6));
+    guarded_.resize(random_.between(1, 3));
+    for (SegmentId segment = 0; segment < shapes_.size(); ++segment) {
+      const std::uint64_t end = shapes_[segment].block_bytes * shapes_[segment].blocks;
+      for (std::uint64_t at = 0; at < end;) {
+        std::size_t bytes = random_.pick(std::array<std::size_t, 4>{1, 2, 4, 8});
+        while (at % bytes != 0) bytes /= 2;
+        const std::size_t item = items_.size();
+        items_.push_back({.segment = segment, .offset = at, .bytes = bytes});
+        if (random_.one_in(8)) {
+          agreed_.push_back({.item = item});
+        } else if (random_.one_in(8)) {
+          atomics_.push_back({.item = item, .mailbox = {}});
+        } else if (random_.one_in(4)) {
+          guarded_[random_.below(guarded_.size())].items.push_back(item);
+        } else {
+          groups_[random_.below(groups_.size())].items.push_back(item);
+        }
+        at += bytes;
+      }
+    }
+  }
+
+  /// At the begin of a phase: each group gets a holder, or all may read it, or its token lies in a mailbox.
+  void deal(unsigned phase) {
+    if (dealt_ > phase) return;  // another thread was through the barrier first
+    dealt_ = phase + 1;
+    for (Guarded& each : guarded_) each.mailbox.clear();
+    for (Atomic& each : atomics_) each.mailbox.clear();
+    for (Agreed& each : agreed_) {
+      Item& item = items_[each.item];
+      if (each.written) item.value = each.next;
+      each.written = false;
+      each.next = random_value(item);
+    }
+    for (std::size_t group = 0; group < groups_.size(); ++group) {
+      switch (random_.below(3)) {
+        case 0:
+          groups_[group].holder = Group::everybody;
+          break;
+        case 1:
+          groups_[group].holder = Group::nobody;
+          guarded_[random_.below(guarded_.size())].mailbox.push_back(group);
+          break;
+        default:
+          groups_[group].holder = static_cast<int>(random_.below(world_->size() * threads_));
+      }
+    }
+  }
+
+  void main(SimFabric& fabric) {
+    const Rank rank = fabric.rank();
+    ranks_[rank] = std::make_unique<SimRank>(fabric, shapes_, SpaceDials{.notice_capacity = notices_},
+                                             threads_, static_cast<std::uint32_t>(guarded_.size()));
+    ranks_[rank]->protocol().set_race_handler(
+        [](void* self, const Race& race) {
+          static_cast<RandomRun*>(self)->world_->fail(
+              "a race was reported where there is none: segment " + std::to_string(race.segment) +
+              ", block " + std::to_string(race.block) + ", byte " + std::to_string(race.first_byte));
+        },
+        this);
+    if (random_.one_in(4)) {
+      LeaseSegment& segment = ranks_[rank]->protocol().segment(0);
+      segment.pin(random_.below(segment.blocks()));
+    }
+    unsigned left = threads_;
+    for (unsigned thread = 1; thread < threads_; ++thread) {
+      world_->spawn(rank, [this, thread, &left](SimFabric& own) {
+        run_thread(own.rank(), thread);
+        --left;
+        own.notify();
+      });
+    }
+    run_thread(rank, 0);
+    --left;
+    static_cast<void>(fabric.wait_until([&] { return left == 0; }, no_deadline));
+    ranks_[rank]->close();
+    add(seen, ranks_[rank]->protocol().counters());
+  }
+
+  static void add(Seen& seen, const Counters& counters) {
+    for (const auto& [name, count] : counted) seen[name] += (counters.*count).load();
+  }
+
+  void run_thread(Rank rank, unsigned thread) {
+    const int self = static_cast<int>(rank * threads_ + thread);
+    space::Barrier& barrier = ranks_[rank]->barrier();
+    barrier.wait();
+    for (unsigned phase = 0; phase < phases_; ++phase) {
+      deal(phase);
+      for (unsigned step = 0; step < steps_; ++step) {
+        if (random_.one_in(4)) {
+          visit_lock(rank, self);
+        } else if (random_.one_in(8)) {
+          update_atomic(rank, self);
+        } else if (random_.one_in(8)) {
+          write_agreed(rank);
+        } else {
+          touch(rank, self);
+        }
+        if (random_.one_in(4)) world_->preempt();
+      }
+      barrier.wait();
+    }
+    deal(phases_);
+    if (thread == 0) {  // after the last barrier nobody writes any more
+      for (Item& item : items_) read(rank, item);
+    }
+    barrier.wait();
+  }
+
+  void visit_lock(Rank rank, int self) {
+    const auto number = static_cast<space::MutexId>(random_.below(guarded_.size()));
+    Guarded& guarded = guarded_[number];
+    space::Mutexes& mutexes = ranks_[rank]->mutexes();
+    if (random_.one_in(2)) {
+      mutexes.lock(number);
+    } else if (!mutexes.try_lock(number)) {
+      return;
+    }
+    for (std::uint64_t i = random_.below(4); i > 0 && !guarded.items.empty(); --i) {
+      read_or_write(rank, items_[guarded.items[random_.below(guarded.items.size())]]);
+    }
+    std::vector<std::size_t> kept;
+    for (const std::size_t group : guarded.mailbox) {
+      if (random_.one_in(2)) {
+        groups_[group].holder = self;
+      } else {
+        kept.push_back(group);
+      }
+    }
+    guarded.mailbox = kept;
+    if (random_.one_in(4)) world_->preempt();
+    for (std::size_t group = 0; group < groups_.size(); ++group) {
+      if (groups_[group].holder != self || !random_.one_in(2)) continue;
+      // Not seen by others before this thread has released the lock: the mailbox is looked at under it only.
+      groups_[group].holder = Group::nobody;
+      guarded.mailbox.push_back(group);
+    }
+    mutexes.unlock(number);
+  }
+
+  /// Some write what all write; all must read it after the next barrier. Before it even the writers need not:
+  /// see docs/coherence.md, Limits.
+  void write_agreed(Rank rank) {
+    if (agreed_.empty()) return;
+    Agreed& agreed = agreed_[random_.below(agreed_.size())];
+    const Item& item = items_[agreed.item];
+    ranks_[rank]->store(item.segment, item.offset, &agreed.next, item.bytes);
+    agreed.written = true;
+  }
+
+  void update_atomic(Rank rank, int self) {
+    if (atomics_.empty()) return;
+    Atomic& atomic = atomics_[random_.below(atomics_.size())];
+    Item& item = items_[atomic.item];
+    std::vector<std::size_t> given;
+    for (std::size_t group = 0; group < groups_.size(); ++group) {
+      if (groups_[group].holder != self || !random_.one_in(2)) continue;
+      groups_[group].holder = Group::nobody;
+      given.push_back(group);
+    }
+    std::vector<std::size_t> taken;
+    ranks_[rank]->update(item.segment, item.offset, item.bytes, [&](std::byte* word) {
+      std::uint64_t found = 0;
+      std::memcpy(&found, word, item.bytes);
+      check(rank, item, found);
+      item.value = random_value(item);
+      std::memcpy(word, &item.value, item.bytes);
+      if (random_.one_in(2)) taken.swap(atomic.mailbox);
+      atomic.mailbox.insert(atomic.mailbox.end(), given.begin(), given.end());
+    });
+    for (const std::size_t group : taken) groups_[group].holder = self;
+  }
+
+  void touch(Rank rank, int self) {
+    const std::size_t number = random_.below(groups_.size());
+    const Group& group = groups_[number];
+    if (group.items.empty()) return;
+    Item& item = items_[group.items[random_.below(group.items.size())]];
+    if (group.holder == self) {
+      read_or_write(rank, item);
+    } else if (group.holder == Group::everybody) {
+      read(rank, item);
+    }
+  }
+
+  void read_or_write(Rank rank, Item& item) {
+    if (random_.one_in(2)) {
+      read(rank, item);
+    } else {
+      write(rank, item);
+    }
+  }
+
+  void read(Rank rank, Item& item) {
+    std::uint64_t found = 0;
+    ranks_[rank]->load(item.segment, item.offset, &found, item.bytes);
+    check(rank, item, found);
+  }
+
+  void check(Rank rank, const Item& item, std::uint64_t found) {
+    ++reads;
+    if (found == item.value) return;
+    world_->fail("rank " + std::to_string(rank) + " read " + std::to_string(found) + " where " +
+                 std::to_string(item.value) + " was written: segment " + std::to_string(item.segment) +
+                 ", block " + std::to_string(item.offset / shapes_[item.segment].block_bytes) + ", offset " +
+                 std::to_string(item.offset) + ", " + std::to_string(item.bytes) + " bytes");
+  }
+
+  void write(Rank rank, Item& item) {
+    const std::uint64_t value = random_value(item);
+    ranks_[rank]->store(item.segment, item.offset, &value, item.bytes);
+    item.value = value;
+  }
+
+  std::uint64_t random_value(const Item& item) {
+    const std::uint64_t value = random_.one_in(8) ? item.value : random_.next();
+    return item.bytes == 8 ? value : value & ((std::uint64_t{1} << (item.bytes * 8)) - 1);
+  }
+
+  const std::uint64_t seed_;
+  Random random_;
+  unsigned threads_ = 1;
+  unsigned phases_ = 1;
+  unsigned steps_ = 1;
+  std::size_t notices_ = 0;
+  std::unique_ptr<World> world_;
+  std::vector<SegmentShape> shapes_;
+  std::vector<Item> items_;
+  std::vector<Group> groups_;
+  std::vector<Guarded> guarded_;
+  std::vector<Atomic> atomics_;
+  std::vector<Agreed> agreed_;
+  unsigned dealt_ = 0;
+  std::vector<std::unique_ptr<SimRank>> ranks_;
+
+ public:
+  std::uint64_t reads = 0;
+  Seen seen;
+};
+
+/// The schedules in parts, which may run at the same time.
+constexpr std::uint64_t parts = 8;
+
+class RandomPrograms : public testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(RandomPrograms, ReadWhatWasWritten) {
+  const std::optional<std::uint64_t> only = from_environment("CRATON_SIM_SEED");
+  const std::uint64_t seeds = from_environment("CRATON_SIM_SEEDS").value_or(default_seeds);
+  std::uint64_t reads = 0;
+  std::uint64_t schedules = 0;
+  Seen seen;
+  for (std::uint64_t seed = only.value_or(GetParam() + 1); seed <= only.value_or(seeds); seed += parts) {
+    RandomRun run(seed);
+    const std::string failure = run.go();
+    reads += run.reads;
+    ++schedules;
+    for (const auto& [name, count] : run.seen) seen[name] += count;
+    ASSERT_EQ(failure, "");
+  }
+  // Few schedules, as under a sanitizer, need not come to everything.
+  if (schedules >= 2000) {
+    for (const auto& [name, count] : counted) EXPECT_GT(seen[name], 0U) << "no schedule came to " << name;
+  }
+  for (const auto& [name, count] : seen) RecordProperty(name, std::to_string(count));
+  RecordProperty("schedules", std::to_string(schedules));
+  RecordProperty("reads", std::to_string(reads));
+}
+
+INSTANTIATE_TEST_SUITE_P(Part, RandomPrograms, testing::Range(std::uint64_t{0}, parts));
+
+}  // namespace
+
+}  // namespace craton::coherence::test

@@ -1,0 +1,59 @@
+#include "sim_space.hpp"
+
+namespace craton::coherence::test {
+
+namespace {
+constexpr fabric::RegionId regions_a_segment = 4;
+constexpr fabric::RegionId board_region = 1000;
+constexpr fabric::RegionId mutex_region = 1001;
+constexpr fabric::HandlerId barrier_handler = fabric::first_free_handler + 3;
+constexpr fabric::HandlerId mutex_handler = barrier_handler + 1;
+}  // namespace
+
+SimRank::Memory::Memory(SegmentId id, const SegmentShape& shape)
+    : data("data", shape.block_bytes * shape.blocks),
+      twins("twins", shape.block_bytes * shape.blocks),
+      words("words", sizeof(BlockWords) * shape.blocks),
+      home_bytes("home bytes", shape.dials.home == Home::fixed ? shape.block_bytes * shape.blocks : 1),
+      pages(data.data(), shape.block_bytes, shape.blocks),
+      first_region(id * regions_a_segment) {}
+
+SimRank::SimRank(fabric::sim::SimFabric& fabric, const std::vector<SegmentShape>& shapes,
+                 const SpaceDials& dials, unsigned threads, std::uint32_t mutexes)
+    : fabric_(fabric),
+      protocol_(fabric, fabric::first_free_handler, dials),
+      board_(fabric, board_region, dials.notice_capacity),
+      barrier_(fabric, protocol_, barrier_handler, threads, dials.notice_capacity),
+      mutexes_(fabric, protocol_, board_, mutex_region, mutex_handler, mutexes) {
+  for (const SegmentShape& shape : shapes) {
+    segments_.push_back(std::make_unique<Memory>(static_cast<SegmentId>(segments_.size()), shape));
+    Memory& memory = *segments_.back();
+    fabric.register_region(memory.first_region, memory.data);
+    fabric.register_region(memory.first_region + 1, memory.twins);
+    fabric.register_region(memory.first_region + 2, memory.words);
+    fabric.register_region(memory.first_region + 3, memory.home_bytes);
+    protocol_.add_segment({.pages = memory.pages,
+                           .data = memory.first_region,
+                           .twins = memory.first_region + 1,
+                           .own_twins = memory.twins.data(),
+                           .words = memory.first_region + 2,
+                           .own_words = reinterpret_cast<BlockWords*>(memory.words.data()),
+                           .home_bytes = memory.first_region + 3,
+                           .own_home_bytes = memory.home_bytes.data(),
+                           .initial_homes = shape.initial_homes,
+                           .dials = shape.dials});
+  }
+}
+
+SimRank::~SimRank() = default;
+
+void SimRank::close() {
+  mutexes_.close();
+  board_.close();
+  for (const auto& memory : segments_) {
+    for (fabric::RegionId i = 0; i < regions_a_segment; ++i)
+      fabric_.unregister_region(memory->first_region + i);
+  }
+}
+
+}  // namespace craton::coherence::test

@@ -1,0 +1,103 @@
+/// \file
+/// The protocol of coherence/, and the barriers and mutexes of space/, on simulated ranks: the classes
+/// themselves, over the simulated fabric and page tables that only keep account.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "coherence/lease_release.hpp"
+#include "fabric/sim/sim_fabric.hpp"
+#include "fabric/sim/world.hpp"
+#include "space/barrier.hpp"
+#include "space/mutexes.hpp"
+#include "space/signature_board.hpp"
+#include "vm/page_table.hpp"
+
+namespace craton::coherence::test {
+
+/// A page table that only keeps account; the program's loads and stores ask it.
+class AccountPageTable final : public vm::PageTable {
+ public:
+  AccountPageTable(std::byte* system_view, std::size_t block_bytes, std::uint64_t blocks)
+      : vm::PageTable(system_view, block_bytes, blocks), access_(blocks, vm::Access::none) {}
+
+  using vm::PageTable::set_access;
+  void set_access(std::span<const vm::Run> runs, vm::Access access) override {
+    for (const vm::Run& run : runs) {
+      for (std::uint64_t i = 0; i < run.count; ++i) access_[run.first + i] = access;
+    }
+  }
+  vm::Access access(vm::BlockIndex block) const noexcept override { return access_[block]; }
+
+  /// One instruction of the program: faults until it is allowed, then copies.
+  void load(vm::FaultHandler& handler, std::uint64_t offset, void* to, std::size_t bytes) {
+    const vm::BlockIndex block = offset / block_bytes();
+    while (access_[block] == vm::Access::none) handler.fault(block, false);
+    std::memcpy(to, system_view() + offset, bytes);
+  }
+  void store(vm::FaultHandler& handler, std::uint64_t offset, const void* from, std::size_t bytes) {
+    const vm::BlockIndex block = offset / block_bytes();
+    while (access_[block] != vm::Access::write) handler.fault(block, true);
+    std::memcpy(system_view() + offset, from, bytes);
+  }
+
+ private:
+  std::vector<vm::Access> access_;
+};
+
+struct SegmentShape {
+  std::size_t block_bytes = 64;
+  std::uint64_t blocks = 4;
+  InitialHomes initial_homes;
+  Dials dials;
+};
+
+/// A rank's segments and protocol.
+class SimRank {
+ public:
+  /// Collective. Blocks.
+  SimRank(fabric::sim::SimFabric& fabric, const std::vector<SegmentShape>& shapes, const SpaceDials& dials,
+          unsigned threads, std::uint32_t mutexes);
+  ~SimRank();
+
+  LeaseRelease& protocol() noexcept { return protocol_; }
+  space::Barrier& barrier() noexcept { return barrier_; }
+  space::Mutexes& mutexes() noexcept { return mutexes_; }
+  void load(SegmentId segment, std::uint64_t offset, void* to, std::size_t bytes) {
+    segments_[segment]->pages.load(protocol_.segment(segment), offset, to, bytes);
+  }
+  void store(SegmentId segment, std::uint64_t offset, const void* from, std::size_t bytes) {
+    segments_[segment]->pages.store(protocol_.segment(segment), offset, from, bytes);
+  }
+  /// An atomic instruction.
+  void update(SegmentId segment, std::uint64_t offset, std::size_t bytes,
+              FunctionRef<void(std::byte* word)> modify) {
+    protocol_.update(segment, offset, bytes, modify,
+                     {.show = [this](const Signature& own) { board_.show(own); },
+                      .look = [this](fabric::Rank rank) { return board_.look(rank); }});
+  }
+  /// Collective, at the end.
+  void close();
+
+ private:
+  struct Memory {
+    Memory(SegmentId id, const SegmentShape& shape);
+    fabric::RegionMemory data, twins, words, home_bytes;
+    AccountPageTable pages;
+    fabric::RegionId first_region;
+  };
+  fabric::sim::SimFabric& fabric_;
+  LeaseRelease protocol_;
+  space::SignatureBoard board_;
+  space::Barrier barrier_;
+  space::Mutexes mutexes_;
+  std::vector<std::unique_ptr<Memory>> segments_;
+};
+
+}  // namespace craton::coherence::test
