@@ -1,5 +1,6 @@
-"""Draws figures as SVG with nothing but the standard library: panels beside each other, lines with points, bars of
-spread, linear or logarithmic axes, one legend. For scripts that print measurements; see scripts/bench --figures.
+"""Draws figures as SVG with nothing but the standard library: panels beside each other, lines with points or groups
+of bars, their spread, linear or logarithmic axes, one legend. For scripts that print measurements; see scripts/bench
+--figures.
 
   figure(path, [Panel("tcp", "requesters", "time, us", [Series("direct", [Point(1, 5.2, 4.9, 6.0), ...]), ...],
                       log_x=2, log_y=10)])
@@ -42,6 +43,7 @@ class Panel:
     series: list
     log_x: int = 0  # the base of its ticks; 0: linear
     log_y: int = 0
+    categories: list = None  # then bars: x is an index into it
 
 
 def shorten(value, base=10):
@@ -100,11 +102,32 @@ def text(x, y, words, anchor="middle", size=12, extra=""):
             f'{extra}>{html.escape(words)}</text>')
 
 
+def draw_bars(panel, names, x0, x1, y_axis):
+    """A group of bars a category, one a series; from 0, on a logarithmic axis from 1, up or down."""
+    base = y_axis.pixel(1) if y_axis.base else y_axis.first_pixel
+    group = (x1 - x0) / len(panel.categories)
+    width = group * 0.84 / len(panel.series)
+    out = []
+    for number, category in enumerate(panel.categories):
+        out.append(text(x0 + (number + 0.5) * group, y_axis.first_pixel + 18, category, size=11))
+    for number, series in enumerate(panel.series):
+        colour = COLOURS[names.index(series.name) % len(COLOURS)]
+        for point in series.points:
+            left = x0 + (point.x + 0.08) * group + number * width
+            end = y_axis.pixel(point.y)
+            out.append(f'<rect x="{left:.1f}" y="{min(base, end):.1f}" width="{width * 0.9:.1f}" '
+                       f'height="{max(abs(base - end), 1):.1f}" fill="{colour}"/>')
+            if point.low is not None:
+                middle = left + width * 0.45
+                out.append(f'<line x1="{middle:.1f}" y1="{y_axis.pixel(point.low):.1f}" x2="{middle:.1f}" '
+                           f'y2="{y_axis.pixel(point.high):.1f}" stroke="#222" stroke-width="1"/>')
+    return out
+
+
 def draw_panel(panel, left, names):
     points = [point for series in panel.series for point in series.points]
     x0, x1 = left + LEFT, left + PANEL_WIDTH - RIGHT
     y0, y1 = TOP + PANEL_HEIGHT - BOTTOM, TOP
-    x_axis = Axis([point.x for point in points], panel.log_x, x0 + 10, x1 - 10, exact=True)
     y_axis = Axis([each for point in points for each in (point.y, point.low, point.high) if each is not None],
                   panel.log_y, y0, y1)
     out = [text((x0 + x1) / 2, TOP - 12, panel.title, size=14, extra='font-weight="bold"')]
@@ -112,14 +135,17 @@ def draw_panel(panel, left, names):
         y = y_axis.pixel(tick)
         out.append(f'<line x1="{x0}" y1="{y:.1f}" x2="{x1}" y2="{y:.1f}" stroke="#ddd"/>')
         out.append(text(x0 - 6, y + 4, shorten(tick), "end"))
-    for tick in x_axis.ticks if panel.log_x else sorted({point.x for point in points}):
-        x = x_axis.pixel(tick)
-        out.append(f'<line x1="{x:.1f}" y1="{y0}" x2="{x:.1f}" y2="{y0 + 5}" stroke="#222"/>')
-        out.append(text(x, y0 + 18, shorten(tick, panel.log_x)))
     out.append(f'<path d="M{x0} {y1}V{y0}H{x1}" stroke="#222" fill="none"/>')
     out.append(text((x0 + x1) / 2, y0 + 38, panel.x_label, size=13))
     middle = (y0 + y1) / 2
     out.append(text(left + 16, middle, panel.y_label, size=13, extra=f'transform="rotate(-90 {left + 16} {middle})"'))
+    if panel.categories:
+        return out + draw_bars(panel, names, x0, x1, y_axis)
+    x_axis = Axis([point.x for point in points], panel.log_x, x0 + 10, x1 - 10, exact=True)
+    for tick in x_axis.ticks if panel.log_x else sorted({point.x for point in points}):
+        x = x_axis.pixel(tick)
+        out.append(f'<line x1="{x:.1f}" y1="{y0}" x2="{x:.1f}" y2="{y0 + 5}" stroke="#222"/>')
+        out.append(text(x, y0 + 18, shorten(tick, panel.log_x)))
     for series in panel.series:
         which = names.index(series.name)
         colour, shape = COLOURS[which % len(COLOURS)], SHAPES[which % len(SHAPES)]
@@ -140,17 +166,19 @@ def figure(path, panels):
     for panel in panels:
         names += [series.name for series in panel.series if series.name not in names]
     width = PANEL_WIDTH * len(panels)
-    per_line = max(1, width // 200)
+    per_line = max(1, width // 220)
+    stroke = 8 if any(panel.categories for panel in panels) else 2  # as the bars
     height = TOP + PANEL_HEIGHT + LEGEND_LINE * math.ceil(len(names) / per_line) + 8
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
            f'<rect width="{width}" height="{height}" fill="white"/>']
     for number, panel in enumerate(panels):
         out += draw_panel(panel, number * PANEL_WIDTH, names)
     for which, name in enumerate(names):
-        x = LEFT + which % per_line * 200
+        x = LEFT + which % per_line * 220
         y = TOP + PANEL_HEIGHT + 10 + which // per_line * LEGEND_LINE
         colour = COLOURS[which % len(COLOURS)]
-        out.append(f'<line x1="{x - 14}" y1="{y}" x2="{x + 14}" y2="{y}" stroke="{colour}" stroke-width="2"/>')
-        out.append(mark(SHAPES[which % len(SHAPES)], x, y, colour))
+        out.append(f'<line x1="{x - 14}" y1="{y}" x2="{x + 14}" y2="{y}" stroke="{colour}" stroke-width="{stroke}"/>')
+        if not any(panel.categories for panel in panels):
+            out.append(mark(SHAPES[which % len(SHAPES)], x, y, colour))
         out.append(text(x + 22, y + 4, name, "start", 13))
     pathlib.Path(path).write_text("\n".join(out) + "\n</svg>\n")

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +24,6 @@
 namespace craton::bench {
 namespace {
 
-constexpr fabric::Rank pair_size = 2;
 constexpr TimeNs farewell_limit_ns = 30'000'000'000;
 constexpr std::uint32_t max_blob_bytes = 1U << 20;
 
@@ -70,14 +68,14 @@ void write_blob(int fd, const std::string& blob) {
 /// limit.
 class SocketBootstrap final : public fabric::Bootstrap {
  public:
-  SocketBootstrap(int parent_fd, fabric::Rank rank, const fabric::JobSecret& secret)
-      : parent_fd_(parent_fd), rank_(rank), secret_(secret) {}
+  SocketBootstrap(int parent_fd, fabric::Rank rank, fabric::Rank size, const fabric::JobSecret& secret)
+      : parent_fd_(parent_fd), rank_(rank), size_(size), secret_(secret) {}
   fabric::Rank rank() const noexcept override { return rank_; }
-  fabric::Rank size() const noexcept override { return pair_size; }
+  fabric::Rank size() const noexcept override { return size_; }
   const fabric::JobSecret& secret() const noexcept override { return secret_; }
   std::vector<std::string> exchange(const std::string& mine) override {
     write_blob(parent_fd_, mine);
-    std::vector<std::string> all(pair_size);
+    std::vector<std::string> all(size_);
     for (std::string& blob : all) {
       if (!read_blob(parent_fd_, blob)) {
         throw Error(ErrorCode::peer_lost, {"cannot exchange addresses", "the other rank is gone", "", ""});
@@ -89,17 +87,18 @@ class SocketBootstrap final : public fabric::Bootstrap {
  private:
   int parent_fd_;
   fabric::Rank rank_;
+  fabric::Rank size_;
   fabric::JobSecret secret_;
 };
 
-/// The processes of a pair; killed and reaped whatever happens.
+/// The processes of a run; killed and reaped whatever happens.
 class Processes {
  public:
-  Processes() = default;
+  explicit Processes(std::size_t size) : pids_(size) {}
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
   ~Processes() {
-    for (std::size_t rank = 0; rank < pair_size; ++rank) {
+    for (std::size_t rank = 0; rank < pids_.size(); ++rank) {
       if (pids_[rank] <= 0) continue;
       ::kill(pids_[rank], SIGKILL);
       static_cast<void>(reap(rank));
@@ -116,11 +115,12 @@ class Processes {
   }
 
  private:
-  std::array<pid_t, pair_size> pids_{};
+  std::vector<pid_t> pids_;
 };
 
-[[noreturn]] void rank_process(const PairOptions& options, fabric::Rank rank, int parent_fd,
-                               const fabric::JobSecret& secret, pid_t parent, const RankMain& body) {
+[[noreturn]] void rank_process(const PairOptions& options, fabric::Rank rank, fabric::Rank size,
+                               int parent_fd, const fabric::JobSecret& secret, pid_t parent,
+                               const RankMain& body) {
   // A killed parent takes its ranks with it; it may have been killed before prctl.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);
@@ -128,12 +128,12 @@ class Processes {
   try {
     pin(options.placement, rank);
     const SteadyClock clock;
-    SocketBootstrap bootstrap(parent_fd, rank, secret);
+    SocketBootstrap bootstrap(parent_fd, rank, size, secret);
     fabric::WiredFabric fabric(bootstrap, options.wired, clock);
     body(fabric);
     if (fabric.farewell(clock.now_ns() + farewell_limit_ns) != fabric::Status::ok) {
       throw Error(ErrorCode::peer_lost,
-                  {"cannot end the pair in order", "the other rank did not get there", "", ""});
+                  {"cannot end the ranks in order", "the other rank did not get there", "", ""});
     }
   } catch (const std::exception& error) {
     std::fprintf(stderr, "rank %u: %s\n", rank, error.what());
@@ -150,22 +150,22 @@ Error failed(fabric::Rank rank, int status) {
 }
 
 /// Serves exchanges until both ranks are gone. A rank that is gone shows as end of file on its socket.
-void serve(std::array<UniqueFd, pair_size>& ranks, Processes& processes, TimeNs deadline_ns,
-           const Clock& clock) {
-  std::array<std::string, pair_size> blobs;
-  std::array<bool, pair_size> arrived{};
+void serve(std::vector<UniqueFd>& ranks, Processes& processes, TimeNs deadline_ns, const Clock& clock) {
+  const std::size_t size = ranks.size();
+  std::vector<std::string> blobs(size);
+  std::vector<bool> arrived(size);
   while (std::any_of(ranks.begin(), ranks.end(), [](const UniqueFd& fd) { return static_cast<bool>(fd); })) {
     const TimeNs left_ns = deadline_ns - clock.now_ns();
-    std::array<pollfd, pair_size> ready{};
-    for (std::size_t rank = 0; rank < pair_size; ++rank) ready[rank] = {ranks[rank].get(), POLLIN, 0};
+    std::vector<pollfd> ready(size);
+    for (std::size_t rank = 0; rank < size; ++rank) ready[rank] = {ranks[rank].get(), POLLIN, 0};
     const int events =
-        left_ns <= 0 ? 0 : ::poll(ready.data(), pair_size, static_cast<int>(left_ns / 1'000'000 + 1));
+        left_ns <= 0 ? 0 : ::poll(ready.data(), size, static_cast<int>(left_ns / 1'000'000 + 1));
     if (events < 0 && errno == EINTR) continue;
     if (events <= 0) {
       throw Error(ErrorCode::timed_out,
                   {"cannot finish the benchmark", "its ranks ran past their time limit", "", ""});
     }
-    for (std::size_t rank = 0; rank < pair_size; ++rank) {
+    for (std::size_t rank = 0; rank < size; ++rank) {
       if (ready[rank].revents == 0) continue;
       if (read_blob(ranks[rank].get(), blobs[rank])) {
         arrived[rank] = true;
@@ -176,7 +176,7 @@ void serve(std::array<UniqueFd, pair_size>& ranks, Processes& processes, TimeNs 
       }
     }
     if (std::all_of(arrived.begin(), arrived.end(), [](bool here) { return here; })) {
-      arrived = {};
+      arrived.assign(size, false);
       for (UniqueFd& rank : ranks) {
         for (const std::string& blob : blobs) write_blob(rank.get(), blob);
       }
@@ -200,7 +200,7 @@ PairOptions over_tcp() {
   return options;
 }
 
-void run_pair(const PairOptions& options, const RankMain& initiator, const RankMain& target) {
+void run_ranks(const PairOptions& options, fabric::Rank size, const RankMain& body) {
   const SteadyClock clock;
   fabric::JobSecret secret{};
   if (::getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size())) {
@@ -208,10 +208,10 @@ void run_pair(const PairOptions& options, const RankMain& initiator, const RankM
   }
   std::fflush(nullptr);  // or each rank would write again what is still buffered
 
-  std::array<UniqueFd, pair_size> ranks;
-  Processes processes;
+  std::vector<UniqueFd> ranks(size);
+  Processes processes(size);
   const pid_t parent = ::getpid();
-  for (fabric::Rank rank = 0; rank < pair_size; ++rank) {
+  for (fabric::Rank rank = 0; rank < size; ++rank) {
     int ends[2];
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
       throw Error::from_errno("cannot make a socket pair", errno);
@@ -223,11 +223,16 @@ void run_pair(const PairOptions& options, const RankMain& initiator, const RankM
     if (pid == 0) {
       // The parent's ends must be its alone, or nobody would see it close them.
       for (UniqueFd& end : ranks) end.reset();
-      rank_process(options, rank, rank_end.get(), secret, parent, rank == 0 ? initiator : target);
+      rank_process(options, rank, size, rank_end.get(), secret, parent, body);
     }
     processes.started(rank, pid);
   }
   serve(ranks, processes, clock.now_ns() + options.limit_ns, clock);
+}
+
+void run_pair(const PairOptions& options, const RankMain& initiator, const RankMain& target) {
+  run_ranks(options, 2,
+            [&](fabric::WiredFabric& fabric) { (fabric.rank() == 0 ? initiator : target)(fabric); });
 }
 
 }  // namespace craton::bench

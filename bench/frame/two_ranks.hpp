@@ -1,6 +1,6 @@
 /// \file
-/// Two ranks on this machine without a launcher: forks two processes, wires them through socket pairs to the
-/// parent, and runs a function in each.
+/// Ranks on this machine, mostly two, without a launcher: forks the processes, wires them through socket
+/// pairs to the parent, and runs a function in each.
 #pragma once
 
 #include <functional>
@@ -28,5 +28,8 @@ using RankMain = std::function<void(fabric::WiredFabric&)>;
 /// The calling process must have no other threads, since it forks. Blocks up to `limit_ns`. No process is
 /// left behind. \throws Error saying which rank failed and how; the rank itself has printed why
 void run_pair(const PairOptions& options, const RankMain& initiator, const RankMain& target);
+
+/// The same with `size` ranks, which all run `body`.
+void run_ranks(const PairOptions& options, fabric::Rank size, const RankMain& body);
 
 }  // namespace craton::bench

@@ -1,22 +1,20 @@
-// The C interface: one process-wide job behind plain functions. C has no objects to hand around between init
-// and finalize, so this is one of the places where a process-wide object is forced on us.
+// The C interface of the job: plain functions over one process-wide job.
 #include "craton/craton.h"
 
 #include <atomic>
-#include <exception>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <string>
 #include <utility>
 
-#include "base/error.hpp"
-#include "job/job.hpp"
+#include "capi/calls.hpp"
 
 namespace {
 
-using craton::Error;
 using craton::ErrorCode;
+using craton::capi::failed;
+using craton::capi::guarded;
+using craton::capi::not_initialised;
 using craton::job::Job;
 
 constinit std::mutex life_lock;     // one init or finalize at a time
@@ -26,32 +24,6 @@ constinit std::atomic<Job*> current{
 constinit bool was_initialised = false;  // guarded by life_lock
 
 thread_local std::string last_error;
-
-craton_status failed(ErrorCode code, std::string text) {
-  last_error = std::move(text);
-  return static_cast<craton_status>(code);
-}
-
-craton_status not_initialised(const char* function) {
-  return failed(ErrorCode::not_initialised,
-                std::string("cannot call ") + function +
-                    ": this process has no job; call craton_init first, and not after "
-                    "craton_finalize");
-}
-
-/// Runs something that may throw and turns exceptions into a status: none may cross into C.
-template <typename Action>
-craton_status guarded(Action&& action) noexcept {
-  try {
-    return action();
-  } catch (const Error& error) {
-    return failed(error.code(), error.what());
-  } catch (const std::bad_alloc&) {
-    return failed(ErrorCode::out_of_resources, "out of memory");
-  } catch (const std::exception& error) {
-    return failed(ErrorCode::system, error.what());
-  }
-}
 
 /// A number of the job, or -1.
 template <typename Read>
@@ -65,6 +37,26 @@ int number_of_job(const char* function, Read&& read) noexcept {
 }
 
 }  // namespace
+
+namespace craton::capi {
+
+craton_status failed(ErrorCode code, std::string text) {
+  last_error = std::move(text);
+  return static_cast<craton_status>(code);
+}
+
+craton_status not_initialised(const char* function) {
+  return failed(ErrorCode::not_initialised,
+                std::string("cannot call ") + function +
+                    ": this process has no job; call craton_init first, and not after "
+                    "craton_finalize");
+}
+
+Job* current_job() noexcept {
+  return current.load(std::memory_order_acquire);
+}
+
+}  // namespace craton::capi
 
 craton_status craton_init(void) {
   return guarded([] {
@@ -86,8 +78,10 @@ craton_status craton_finalize(void) {
     const std::lock_guard lock(life_lock);
     Job* const job = current.load(std::memory_order_acquire);
     if (job == nullptr) return not_initialised("craton_finalize");
+    craton::capi::OpenSpace* const space = craton::capi::close_space();
     job->finalize();
     current.store(nullptr, std::memory_order_release);
+    craton::capi::destroy_space(space);
     delete job;
     return CRATON_OK;
   });

@@ -143,7 +143,8 @@ std::unique_ptr<Job> Job::join() {
 }
 
 Job::Job(std::unique_ptr<Clock> clock, Found found, const Options& options)
-    : clock_(std::move(clock)),
+    : options_(options),
+      clock_(std::move(clock)),
       found_(std::move(found)),
       fabric_(*found_.bootstrap, wired_options_from(options), *clock_),
       barrier_(fabric_, barrier_handler) {

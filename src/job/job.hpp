@@ -42,6 +42,8 @@ class Job {
   fabric::Rank rank() const noexcept { return fabric_.rank(); }
   fabric::Rank size() const noexcept { return fabric_.size(); }
   fabric::WiredFabric& fabric() noexcept { return fabric_; }
+  /// As they were when the job was joined.
+  const Options& options() const noexcept { return options_; }
 
   /// Blocks until every rank is here. One thread at a time. \throws Error peer_lost
   void barrier();
@@ -63,6 +65,7 @@ class Job {
   RankActivity activity() const noexcept;
   [[noreturn]] void fail(const char* asked, fabric::Status status) const;
 
+  const Options options_;
   std::unique_ptr<Clock> clock_;
   Found found_;
   fabric::WiredFabric fabric_;

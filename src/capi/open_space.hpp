@@ -1,0 +1,85 @@
+/// \file
+/// The space of a program: what craton_space_open makes and craton_finalize ends.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "coherence/block.hpp"
+#include "fabric/region_memory.hpp"
+#include "job/job.hpp"
+#include "space/agreement.hpp"
+#include "space/collection.hpp"
+#include "space/heap.hpp"
+#include "space/race_log.hpp"
+#include "space/space.hpp"
+
+namespace craton::capi {
+
+/// Limits of what craton.h lets a program ask for.
+inline constexpr std::uint32_t mutexes_most = 1U << 20U;
+inline constexpr std::uint32_t mutexes_default = 1U << 16U;
+inline constexpr unsigned segments_most = 1000;  ///< of the program; the heap is one more
+
+struct OpenSpaceOptions {
+  unsigned threads = 1;
+  std::uint32_t mutexes = mutexes_default;
+  std::size_t notice_capacity = 0;
+  std::size_t heap_bytes = 0;
+  std::string mechanism;
+};
+
+class OpenSpace {
+ public:
+  /// Collective; blocks. \throws Error
+  OpenSpace(job::Job& job, const OpenSpaceOptions& options);
+  OpenSpace(const OpenSpace&) = delete;
+  OpenSpace& operator=(const OpenSpace&) = delete;
+  /// Collective; blocks. Prints races and statistics at rank 0. After it only the destructor may be called.
+  /// \throws Error peer_lost
+  void close();
+
+  space::Space& space() noexcept { return space_; }
+  space::Heap& heap() noexcept { return *heap_; }
+  coherence::Counters& counters() noexcept { return space_.protocol().counters(); }
+  const Clock& clock() const noexcept { return job_.fabric().clock(); }
+
+  /// Collective; blocks. \throws Error
+  void* create_segment(const space::SegmentOptions& options);
+  /// \throws Error invalid_argument if more threads of this rank are in it than take part, peer_lost
+  void barrier(std::uint32_t site);
+
+  /// Any rank's, any time; blocks. \throws Error out_of_resources, peer_lost
+  std::uint32_t create_mutex();
+  /// The same number at all ranks. Collective; blocks.
+  std::uint32_t create_mutex_together();
+  /// \throws Error invalid_argument, peer_lost
+  void lock(std::uint32_t mutex);
+  bool try_lock(std::uint32_t mutex);
+  void unlock(std::uint32_t mutex);
+
+ private:
+  void check_mutex(std::uint32_t mutex, const char* asked);
+  bool holds(std::uint32_t mutex) const noexcept;
+  void print_races(const std::vector<space::RacePlace>& places, std::uint64_t left_out);
+  void print_statistics(const std::vector<std::vector<std::uint64_t>>& ranks) const;
+
+  job::Job& job_;
+  const unsigned threads_;
+  const std::uint32_t mutexes_;
+  space::Agreement agreement_;
+  fabric::RegionMemory mutex_counter_;  ///< at rank 0: how many mutexes there are
+  space::Collection collection_;
+  space::RaceLog races_;
+  space::Space space_;
+  std::optional<space::Heap> heap_;
+  std::atomic<unsigned> segments_{0};
+  std::atomic<unsigned> in_barrier_{0};
+  std::atomic<std::uint64_t> mutexes_seen_{0};                   ///< so many were there when last asked
+  coherence::ZeroedArray<std::atomic<std::uintptr_t>> holders_;  ///< of each mutex: a mark of its thread
+};
+
+}  // namespace craton::capi

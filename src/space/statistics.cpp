@@ -1,0 +1,143 @@
+#include "space/statistics.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <iterator>
+
+namespace craton::space {
+
+namespace {
+
+using coherence::Counters;
+using Values = std::vector<std::uint64_t>;
+
+// clang-format off
+constexpr CounterName names[] = {
+    {"read_faults", &Counters::read_faults},
+    {"write_faults", &Counters::write_faults},
+    {"spurious_faults", &Counters::spurious_faults},
+    {"fast_reads", &Counters::fast_reads},
+    {"slow_reads", &Counters::slow_reads},
+    {"zero_reads", &Counters::zero_reads},
+    {"fetched_bytes", &Counters::fetched_bytes},
+    {"twins", &Counters::twins},
+    {"fast_releases", &Counters::fast_releases},
+    {"merges", &Counters::merges},
+    {"unchanged", &Counters::unchanged},
+    {"cooled", &Counters::cooled},
+    {"copied_back", &Counters::copied_back},
+    {"put_bytes", &Counters::put_bytes},
+    {"updates", &Counters::updates},
+    {"notices", &Counters::notices},
+    {"invalidations", &Counters::invalidations},
+    {"expirations", &Counters::expirations},
+    {"renewals", &Counters::renewals},
+    {"sharer_messages", &Counters::sharer_messages},
+    {"prefetched", &Counters::prefetched},
+    {"prefetch_hits", &Counters::prefetch_hits},
+    {"prefetch_waste", &Counters::prefetch_waste},
+    {"lock_hops", &Counters::lock_hops},
+    {"lock_waits", &Counters::lock_waits},
+    {"races", &Counters::races},
+    {"releases", &Counters::releases},
+    {"acquires", &Counters::acquires},
+    {"fault_ns", &Counters::fault_ns},
+    {"barrier_ns", &Counters::barrier_ns},
+    {"mutex_ns", &Counters::mutex_ns},
+    {"update_ns", &Counters::update_ns},
+};
+// clang-format on
+static_assert((std::size(names) * sizeof(Counters::Count) + alignof(Counters) - 1) / alignof(Counters) *
+                      alignof(Counters) ==
+                  sizeof(Counters),
+              "a counter has no name");
+
+/// A column of the table.
+struct Column {
+  std::string_view title;
+  std::array<std::string_view, 2> counters;  ///< added up; "" is none
+  std::uint64_t unit;                        ///< the counter is divided by it
+};
+
+constexpr std::uint64_t kibi = 1024;
+constexpr std::uint64_t ms = 1'000'000;
+constexpr Column columns[] = {
+    {"reads", {"read_faults", ""}, 1},
+    {"writes", {"write_faults", ""}, 1},
+    {"got KiB", {"fetched_bytes", ""}, kibi},
+    {"put KiB", {"put_bytes", ""}, kibi},
+    {"fast rel", {"fast_releases", ""}, 1},
+    {"merges", {"merges", ""}, 1},
+    {"dropped", {"invalidations", ""}, 1},
+    {"prefetched", {"prefetched", ""}, 1},
+    {"updates", {"updates", ""}, 1},
+    {"fences", {"releases", "acquires"}, 1},
+    {"races", {"races", ""}, 1},
+    {"fault ms", {"fault_ns", ""}, ms},
+    {"barrier ms", {"barrier_ns", ""}, ms},
+    {"mutex ms", {"mutex_ns", "update_ns"}, ms},
+};
+
+std::uint64_t value_of(const Values& values, std::string_view name) {
+  const auto* const found = std::find_if(std::begin(names), std::end(names),
+                                         [name](const CounterName& each) { return each.name == name; });
+  return found == std::end(names) ? 0 : values[static_cast<std::size_t>(found - names)];
+}
+
+Values sum_of(const std::vector<Values>& ranks) {
+  Values sum(std::size(names));
+  for (const Values& values : ranks) {
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += values[i];
+  }
+  return sum;
+}
+
+std::string line(std::string_view head, const Values& values) {
+  std::string text = fmt::format("{:>6}", head);
+  for (const Column& column : columns) {
+    std::uint64_t value = 0;
+    for (const std::string_view counter : column.counters) value += value_of(values, counter);
+    text += fmt::format(" {:>{}}", value / column.unit, std::max<std::size_t>(column.title.size(), 7));
+  }
+  return text + "\n";
+}
+
+std::string members(const Values& values) {
+  std::string text;
+  for (std::size_t i = 0; i < std::size(names); ++i)
+    text += fmt::format("{}\"{}\": {}", i == 0 ? "" : ", ", names[i].name, values[i]);
+  return text;
+}
+
+}  // namespace
+
+std::span<const CounterName> counter_names() noexcept {
+  return names;
+}
+
+Values values_of(const Counters& counters) {
+  Values values;
+  for (const CounterName& each : names)
+    values.push_back((counters.*each.count).load(std::memory_order_relaxed));
+  return values;
+}
+
+std::string statistics_as_text(const std::vector<Values>& ranks) {
+  std::string text = fmt::format("{:>6}", "rank");
+  for (const Column& column : columns) text += fmt::format(" {:>7}", column.title);
+  text += "\n";
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) text += line(std::to_string(rank), ranks[rank]);
+  return text + line("sum", sum_of(ranks));
+}
+
+std::string statistics_as_json(const std::vector<Values>& ranks) {
+  std::string text = "{\"ranks\": [";
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+    text += fmt::format("{}\n  {{\"rank\": {}, {}}}", rank == 0 ? "" : ",", rank, members(ranks[rank]));
+  return text + fmt::format("],\n \"sum\": {{{}}}}}\n", members(sum_of(ranks)));
+}
+
+}  // namespace craton::space
