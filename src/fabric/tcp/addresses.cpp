@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -179,7 +180,10 @@ std::vector<SocketAddress> candidates(const std::string& description) {
   for (std::string host; std::getline(host_parts, host, ',');) names.push_back(host);
   // On the same network stack any of the host's addresses loops back; the loopback one needs no interface.
   const bool bound_to_all = names.size() > 1 || (names.size() == 1 && names[0] != "127.0.0.1");
-  if (identity == network_identity() && bound_to_all) names.insert(names.begin(), "127.0.0.1");
+  if (identity == network_identity() && bound_to_all) {
+    names.emplace_back("127.0.0.1");
+    std::rotate(names.begin(), names.end() - 1, names.end());
+  }
   std::vector<SocketAddress> found;
   for (const std::string& host : names) {
     SocketAddress address;
