@@ -181,7 +181,7 @@ class WaitingFiber final : public fiber::Sleeper {
   WaitingFiber(Scheduler& scheduler, Fiber& fiber) noexcept : scheduler_(scheduler), fiber_(fiber) {}
   WaitingFiber(const WaitingFiber&) = delete;
   WaitingFiber& operator=(const WaitingFiber&) = delete;
-  ~WaitingFiber() { fiber_.queued_ = false; }
+  ~WaitingFiber() override { fiber_.queued_ = false; }
   void queue() noexcept { fiber_.queued_ = !resumed_; }
   void resume() noexcept override {
     resumed_ = true;
