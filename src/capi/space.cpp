@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -73,9 +74,13 @@ void check_pointer(const char* function, const void* pointer, const char* what) 
   if (pointer == nullptr) refuse(std::string("cannot call ") + function, std::string(what) + " is NULL");
 }
 
+/// By its bytes: a C program can put any number there, which no C++ enumeration may hold.
 template <typename Enum>
-void check_choice(const char* what, Enum value, int last) {
-  if (static_cast<int>(value) >= 0 && static_cast<int>(value) <= last) return;
+void check_choice(const char* what, const Enum& choice, unsigned last) {
+  static_assert(sizeof(Enum) == sizeof(unsigned));
+  unsigned value = 0;
+  std::memcpy(&value, &choice, sizeof value);
+  if (value <= last) return;
   refuse("cannot make a segment",
          fmt::format("{} is {}, and not one of its values 0 to {}", what, static_cast<int>(value), last));
 }
