@@ -44,7 +44,7 @@ struct Initiator {
     for (std::size_t i = 0; i < most_tries && now_ns() < until; ++i) {
       time(read_ns, [&] { static_cast<void>(data[i * block_bytes]); });
       data[(most_tries + i) * block_bytes] = std::byte{2};
-      time(release_ns, [&] { static_cast<void>(rank.space.protocol().release()); });
+      time(release_ns, [&] { rank.space.protocol().release(); });
       time(mutex_ns, [&] {
         rank.space.mutexes().lock(static_cast<space::MutexId>(i));
         rank.space.mutexes().unlock(static_cast<space::MutexId>(i));

@@ -8,8 +8,13 @@
 
 namespace craton::coherence {
 
-LeaseRelease::LeaseRelease(fabric::Fabric& fabric, fabric::HandlerId handler, const SpaceDials& dials)
-    : fabric_(fabric), handler_(handler), known_(dials.notice_capacity) {
+LeaseRelease::LeaseRelease(fabric::Fabric& fabric, fabric::HandlerId handler, SignatureExchange& exchange,
+                           const SpaceDials& dials)
+    : fabric_(fabric),
+      handler_(handler),
+      exchange_(exchange),
+      known_(dials.notice_capacity),
+      since_release_(dials.notice_capacity) {
   fabric_.set_handler(handler_, &LeaseRelease::arrived, this);
 }
 
@@ -21,34 +26,95 @@ LeaseSegment& LeaseRelease::add_segment(const SegmentSetup& setup) {
   return *segments_.back();
 }
 
-Signature LeaseRelease::release() {
-  Signature all;
-  release([&all](const Signature& known) { all = known; });
-  return all;
+// ---- Releases
+
+/// With the release fence.
+void LeaseRelease::publish_all(std::vector<WriteNotice>& notices) {
+  Counters::add(counters_.releases);
+  for (const auto& segment : segments_) segment->release_all(notices);
 }
 
-void LeaseRelease::release(Show show) {
-  Counters::add(counters_.releases);
+/// With the known lock: from now on an acquirer of ours must know of these writes.
+void LeaseRelease::learn(std::span<const WriteNotice> notices) {
+  if (notices.empty()) return;
+  known_.add(notices);
+  if (in_barrier_) since_release_.add(notices);
+  known_is_shown_ = false;
+}
+
+/// With the known lock. One after the other, so that what is shown never grows less.
+void LeaseRelease::show() {
+  if (known_is_shown_) return;
+  exchange_.show(known_);
+  known_is_shown_ = true;
+}
+
+void LeaseRelease::release() {
   const std::lock_guard fence(release_fence_);
   std::vector<WriteNotice> notices;
-  for (const auto& segment : segments_) segment->release_all(notices);
+  publish_all(notices);
   const std::lock_guard lock(known_lock_);
-  known_.add(notices);
-  show(known_);
+  learn(notices);
+  show();
 }
 
-void LeaseRelease::acquire(const Signature& signature, std::uint32_t site) {
-  acquire_notices(signature, site);
-  for (const auto& segment : segments_) segment->refresh_pinned();
+Signature LeaseRelease::release_to_all() {
+  const std::lock_guard fence(release_fence_);
+  std::vector<WriteNotice> notices;
+  publish_all(notices);
+  const std::lock_guard lock(known_lock_);
+  learn(notices);
+  in_barrier_ = true;
+  return known_;
+}
+
+// ---- Acquires
+
+void LeaseRelease::acquire(fabric::Rank rank, std::uint32_t site) {
+  acquire_notices(exchange_.look(rank), site);
+  refresh_pinned();
+}
+
+void LeaseRelease::acquire_from_all(const Signature& signature, std::uint32_t site) {
+  acquire_blocks(signature, site);
+  {
+    const std::lock_guard lock(known_lock_);
+    // All have had, or are about to have, all up to here: no signature needs to carry it again.
+    const std::uint64_t barriers = barriers_.load(std::memory_order_relaxed) + 1;
+    known_.forget_notices(barriers);
+    known_.raise_min(signature.min_write_ts());
+    known_.merge(since_release_);
+    since_release_.forget_notices(barriers);
+    in_barrier_ = false;
+    known_is_shown_ = false;
+    show();
+    barriers_.store(barriers, std::memory_order_release);
+  }
+  fabric_.notify();
+  refresh_pinned();
 }
 
 /// All but the pinned blocks, for which it may have to wait.
 void LeaseRelease::acquire_notices(const Signature& signature, std::uint32_t site) {
-  Counters::add(counters_.acquires);
+  // Another thread of this rank is about to leave the barrier whose notices it was not given.
+  const auto has_had = [&] {
+    return barriers_.load(std::memory_order_acquire) >= signature.barriers() || fabric_.lost_ranks() != 0;
+  };
+  if (!has_had()) static_cast<void>(fabric_.wait_until(has_had));
+  if (barriers_.load(std::memory_order_acquire) < signature.barriers()) throw_lost(fabric_);
   {
     const std::lock_guard lock(known_lock_);
-    known_.merge(signature);
+    if (signature.min_write_ts() > known_.min_write_ts()) {
+      known_.raise_min(signature.min_write_ts());
+      known_is_shown_ = false;
+    }
+    learn(signature.notices());
   }
+  acquire_blocks(signature, site);
+}
+
+void LeaseRelease::acquire_blocks(const Signature& signature, std::uint32_t site) {
+  Counters::add(counters_.acquires);
   const Timestamp min_write_ts = signature.min_write_ts();
   Timestamp before = min_write_ts_.load();
   while (before < min_write_ts && !min_write_ts_.compare_exchange_weak(before, min_write_ts)) {
@@ -69,29 +135,30 @@ void LeaseRelease::acquire_notices(const Signature& signature, std::uint32_t sit
   }
 }
 
+void LeaseRelease::refresh_pinned() {
+  for (const auto& segment : segments_) segment->refresh_pinned();
+}
+
+// ---- Updates
+
 void LeaseRelease::update(SegmentId segment, std::uint64_t offset, std::size_t bytes,
-                          FunctionRef<void(std::byte* word)> modify, const Exchange& exchange) {
-  release(exchange.show);
+                          FunctionRef<void(std::byte* word)> modify) {
+  release();
   LeaseSegment& in = *segments_[segment];
   const std::uint64_t index = offset / in.block_bytes_;
   std::vector<WriteNotice> notices;
   const auto locked = [&](fabric::Rank updater) {
     // What the last one to update it knew, and shown to the next one before it can have it.
-    acquire_notices(exchange.look(updater), ~static_cast<std::uint32_t>(index));
+    acquire_notices(exchange_.look(updater), ~static_cast<std::uint32_t>(index));
     const std::lock_guard lock(known_lock_);
-    exchange.show(known_);
+    show();
   };
   in.update(index, offset % in.block_bytes_, bytes, modify, locked, notices);
   {
     const std::lock_guard lock(known_lock_);
-    known_.add(notices);
+    learn(notices);
   }
-  for (const auto& each : segments_) each->refresh_pinned();
-}
-
-void LeaseRelease::all_have_acquired() {
-  const std::lock_guard lock(known_lock_);
-  known_.forget_notices();
+  refresh_pinned();
 }
 
 // ---- Messages

@@ -24,6 +24,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/function_ref.hpp"
@@ -31,6 +32,7 @@
 #include "coherence/dials.hpp"
 #include "coherence/lease_segment.hpp"
 #include "coherence/signature.hpp"
+#include "coherence/signature_exchange.hpp"
 #include "fabric/fabric.hpp"
 #include "fiber/fiber.hpp"
 #include "vm/page_table.hpp"
@@ -52,7 +54,8 @@ class LeaseRelease {
   using RaceHandler = void (*)(void* context, const Race& race);
 
   /// \param handler the protocol's messages, the same on all ranks
-  LeaseRelease(fabric::Fabric& fabric, fabric::HandlerId handler, const SpaceDials& dials);
+  LeaseRelease(fabric::Fabric& fabric, fabric::HandlerId handler, SignatureExchange& exchange,
+               const SpaceDials& dials);
   ~LeaseRelease();
   LeaseRelease(const LeaseRelease&) = delete;
   LeaseRelease& operator=(const LeaseRelease&) = delete;
@@ -62,26 +65,23 @@ class LeaseRelease {
   LeaseSegment& add_segment(const SegmentSetup& setup);
   LeaseSegment& segment(SegmentId id) noexcept { return *segments_[id]; }
 
-  /// The release fence: what this rank's threads wrote before it is published. Blocks.
-  /// \returns all that an acquirer must know
-  Signature release();
-  /// The same, but shows it: one release after the other, so that what is shown never grows less.
-  using Show = FunctionRef<void(const Signature& own)>;
-  void release(Show show);
-  /// The acquire fence: afterwards this rank sees what was published before `signature` was made. Blocks.
+  /// The release fence: what this rank's threads wrote before it is published, and others who look at this
+  /// rank's signature learn of it. Blocks.
+  void release();
+  /// The acquire fence: afterwards this rank sees what `rank` had published. Blocks.
   /// \param site where in the program it is, for what prefetching learns
-  void acquire(const Signature& signature, std::uint32_t site = 0);
-  /// How other ranks get to know what this one knows: see space::SignatureBoard.
-  struct Exchange {
-    Show show;
-    FunctionRef<Signature(fabric::Rank rank)> look;
-  };
+  void acquire(fabric::Rank rank, std::uint32_t site = 0);
+
+  /// The halves of a barrier of all ranks: the release fence, whose signature goes to all, and the acquire
+  /// fence, with the signatures of all. Between them threads of this rank that are not in the barrier may
+  /// release and acquire. Block. \returns all that an acquirer must know
+  Signature release_to_all();
+  void acquire_from_all(const Signature& signature, std::uint32_t site = 0);
+
   /// Calls `modify` on the newest value of a word of `bytes` bytes (1 to 8, aligned to as many). Updates of a
   /// word follow one after the other; each is a release before and an acquire after. Blocks.
   void update(SegmentId segment, std::uint64_t offset, std::size_t bytes,
-              FunctionRef<void(std::byte* word)> modify, const Exchange& exchange);
-  /// All ranks have acquired what any has released: no acquire needs the notices so far again.
-  void all_have_acquired();
+              FunctionRef<void(std::byte* word)> modify);
 
   void set_race_handler(RaceHandler handler, void* context) noexcept {
     race_handler_ = handler;
@@ -105,7 +105,12 @@ class LeaseRelease {
 
   static void arrived(void* self, fabric::Rank source, const std::byte* payload, std::size_t bytes) noexcept;
   void send(Message kind, fabric::Rank to, SegmentId segment, std::uint64_t block, std::uint64_t value);
+  void publish_all(std::vector<WriteNotice>& notices);
+  void learn(std::span<const WriteNotice> notices);
+  void show();
+  void acquire_blocks(const Signature& signature, std::uint32_t site);
   void acquire_notices(const Signature& signature, std::uint32_t site);
+  void refresh_pinned();
   void report(const Race& race);
 
   fabric::Fabric& fabric_;
@@ -114,8 +119,13 @@ class LeaseRelease {
   std::vector<std::unique_ptr<LeaseSegment>> segments_;
   std::atomic<Timestamp> min_write_ts_{0};  ///< of all that this rank has acquired
   fiber::Mutex release_fence_;              ///< one at a time: nobody may take another's writes for published
+  SignatureExchange& exchange_;
   fiber::Mutex known_lock_;
-  Signature known_;  ///< all that an acquirer of this rank must know
+  Signature known_;                         ///< all that an acquirer of this rank must know
+  Signature since_release_;                 ///< of it, what came after release_to_all()
+  bool in_barrier_ = false;                 ///< between release_to_all() and acquire_from_all()
+  bool known_is_shown_ = true;              ///< to others
+  std::atomic<std::uint64_t> barriers_{0};  ///< whose notices this rank has acquired
   RaceHandler race_handler_ = nullptr;
   void* race_context_ = nullptr;
 };

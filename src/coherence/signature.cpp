@@ -13,9 +13,14 @@ bool older(const WriteNotice& left, const WriteNotice& right) noexcept {
   return left.block < right.block;
 }
 
+bool same_block(const WriteNotice& left, const WriteNotice& right) noexcept {
+  return left.segment == right.segment && left.block == right.block;
+}
+bool by_block(const WriteNotice& left, const WriteNotice& right) noexcept {
+  return left.segment != right.segment ? left.segment < right.segment : left.block < right.block;
+}
 bool by_block_newest_first(const WriteNotice& left, const WriteNotice& right) noexcept {
-  if (left.segment != right.segment) return left.segment < right.segment;
-  if (left.block != right.block) return left.block < right.block;
+  if (!same_block(left, right)) return by_block(left, right);
   if (left.write_ts != right.write_ts) return left.write_ts > right.write_ts;
   return left.source < right.source;  // rather one that says where the bytes are
 }
@@ -24,13 +29,20 @@ bool by_block_newest_first(const WriteNotice& left, const WriteNotice& right) no
 
 void Signature::add(std::span<const WriteNotice> notices) {
   if (notices.empty()) return;
-  notices_.insert(notices_.end(), notices.begin(), notices.end());
-  std::sort(notices_.begin(), notices_.end(), by_block_newest_first);
-  const auto same_block = [](const WriteNotice& left, const WriteNotice& right) {
-    return left.segment == right.segment && left.block == right.block;
-  };
-  notices_.erase(std::unique(notices_.begin(), notices_.end(), same_block), notices_.end());
-  std::sort(notices_.begin(), notices_.end(), older);
+  std::vector<WriteNotice> added(notices.begin(), notices.end());
+  std::sort(added.begin(), added.end(), by_block_newest_first);
+  added.erase(std::unique(added.begin(), added.end(), same_block), added.end());
+  // Of each block the newer one, of those that are here and those that come.
+  std::erase_if(notices_, [&added](const WriteNotice& old) {
+    const auto rival = std::lower_bound(added.begin(), added.end(), old, by_block);
+    if (rival == added.end() || !same_block(*rival, old)) return false;
+    if (by_block_newest_first(old, *rival)) *rival = old;
+    return true;
+  });
+  std::sort(added.begin(), added.end(), older);
+  const auto middle = static_cast<std::ptrdiff_t>(notices_.size());
+  notices_.insert(notices_.end(), added.begin(), added.end());
+  std::inplace_merge(notices_.begin(), notices_.begin() + middle, notices_.end(), older);
   if (notices_.size() > capacity_) {
     const auto kept = notices_.end() - static_cast<std::ptrdiff_t>(capacity_);
     raise_min((kept - 1)->write_ts);
@@ -39,14 +51,16 @@ void Signature::add(std::span<const WriteNotice> notices) {
 }
 
 void Signature::encode(std::byte* to) const noexcept {
-  const std::uint64_t head[2] = {min_write_ts_, notices_.size()};
+  const std::uint64_t head[] = {min_write_ts_, notices_.size(), barriers_};
+  static_assert(sizeof head == head_bytes);
   std::memcpy(to, head, sizeof head);
   if (!notices_.empty())
     std::memcpy(to + sizeof head, notices_.data(), notices_.size() * sizeof(WriteNotice));
 }
 
 bool Signature::merge_encoded(std::span<const std::byte> bytes) {
-  std::uint64_t head[2];
+  std::uint64_t head[3];
+  static_assert(sizeof head == head_bytes);
   if (bytes.size() < sizeof head) return false;
   std::memcpy(head, bytes.data(), sizeof head);
   const std::size_t rest = bytes.size() - sizeof head;
@@ -58,6 +72,7 @@ bool Signature::merge_encoded(std::span<const std::byte> bytes) {
     if (notice.write_ts >= timestamp_limit || notice.read_ts >= timestamp_limit) return false;
   }
   raise_min(head[0]);
+  barriers_ = std::max(barriers_, head[2]);
   add(notices);
   return true;
 }

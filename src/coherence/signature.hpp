@@ -8,6 +8,9 @@
 /// A notice names a block exactly, so that only copies of that block are dropped, and says from whom one get
 /// brings the new one. The minimum stands for all notices that found no room: every copy whose lease ends
 /// before it is dropped. A list of capacity 0 leaves leases alone.
+///
+/// A barrier of all ranks tells everybody everything, so what it told is left out of signatures after it. A
+/// signature says how many barriers it relies on; who acquires one waits until its own rank has left as many.
 #pragma once
 
 #include <cstddef>
@@ -45,32 +48,37 @@ class Signature {
   /// In ascending order of write_ts.
   std::span<const WriteNotice> notices() const noexcept { return notices_; }
   bool empty() const noexcept { return notices_.empty() && min_write_ts_ == 0; }
+  /// Barriers of all ranks whose notices are left out.
+  std::uint64_t barriers() const noexcept { return barriers_; }
 
   /// Adds notices in any order. One of a block replaces older ones of it, whose writes it includes. Costs a
-  /// sort.
+  /// sort of them, and a pass over those that are here.
   void add(std::span<const WriteNotice> notices);
   void merge(const Signature& other) {
     raise_min(other.min_write_ts_);
     add(other.notices_);
   }
   void raise_min(Timestamp write_ts) noexcept { min_write_ts_ = std::max(min_write_ts_, write_ts); }
-  /// Forgets the notices. Right where everybody who could need them is known to have had them: after a
-  /// barrier of all ranks.
-  void forget_notices() noexcept { notices_.clear(); }
+  /// Forgets the notices. Right where everybody who could need them has had them, or knows that it must wait
+  /// for them: after a barrier of all ranks, the `barriers`th.
+  void forget_notices(std::uint64_t barriers) noexcept {
+    notices_.clear();
+    barriers_ = barriers;
+  }
 
   // ---- Bytes to send
 
-  std::size_t encoded_bytes() const noexcept {
-    return sizeof(std::uint64_t) * 2 + notices_.size() * sizeof(WriteNotice);
-  }
+  static constexpr std::size_t head_bytes = sizeof(std::uint64_t) * 3;
+  std::size_t encoded_bytes() const noexcept { return head_bytes + notices_.size() * sizeof(WriteNotice); }
   /// \param to at least encoded_bytes()
   void encode(std::byte* to) const noexcept;
-  /// Adds what encode() wrote. \returns false if it is malformed
+  /// Adds what encode() wrote, and takes over the number of barriers. \returns false if it is malformed
   bool merge_encoded(std::span<const std::byte> bytes);
 
  private:
   std::size_t capacity_;
   Timestamp min_write_ts_ = 0;
+  std::uint64_t barriers_ = 0;
   std::vector<WriteNotice> notices_;
 };
 

@@ -40,7 +40,7 @@ void Barrier::wait(std::uint32_t site) {
 
 /// By the last thread of the rank to arrive.
 void Barrier::meet_ranks(std::uint32_t site) {
-  coherence::Signature signature = protocol_.release();
+  coherence::Signature signature = protocol_.release_to_all();
   for (fabric::Rank number = 0; number < children_at_most && child(number) < fabric_.size(); ++number)
     signature.merge(take(1 + number));
   if (fabric_.rank() != 0) {
@@ -49,8 +49,7 @@ void Barrier::meet_ranks(std::uint32_t site) {
   }
   for (fabric::Rank number = 0; number < children_at_most && child(number) < fabric_.size(); ++number)
     send(child(number), signature);
-  protocol_.acquire(signature, site);
-  protocol_.all_have_acquired();
+  protocol_.acquire_from_all(signature, site);
 }
 
 void Barrier::send(fabric::Rank to, const coherence::Signature& signature) {

@@ -6,11 +6,10 @@
 
 namespace craton::space {
 
-Mutexes::Mutexes(fabric::Fabric& fabric, coherence::LeaseRelease& protocol, SignatureBoard& board,
-                 fabric::RegionId region, fabric::HandlerId handler, std::uint32_t count)
+Mutexes::Mutexes(fabric::Fabric& fabric, coherence::LeaseRelease& protocol, fabric::RegionId region,
+                 fabric::HandlerId handler, std::uint32_t count)
     : fabric_(fabric),
       protocol_(protocol),
-      board_(board),
       region_(region),
       handler_(handler),
       count_(count),
@@ -37,7 +36,7 @@ void Mutexes::lock(MutexId mutex) {
   local.threads.lock();
   const fabric::Rank before = lock_.lock(mutex, local.answer);
   // What another thread of this rank wrote is here already. A site for each mutex, apart from the barriers'.
-  if (before != fabric_.rank()) protocol_.acquire(board_.look(before), ~mutex);
+  if (before != fabric_.rank()) protocol_.acquire(before, ~mutex);
 }
 
 bool Mutexes::try_lock(MutexId mutex) {
@@ -46,7 +45,7 @@ bool Mutexes::try_lock(MutexId mutex) {
   if (!local.threads.try_lock()) return false;
   fabric::Rank before = 0;
   if (lock_.try_lock(mutex, before)) {
-    if (before != fabric_.rank()) protocol_.acquire(board_.look(before), ~mutex);
+    if (before != fabric_.rank()) protocol_.acquire(before, ~mutex);
     return true;
   }
   local.threads.unlock();
@@ -54,7 +53,7 @@ bool Mutexes::try_lock(MutexId mutex) {
 }
 
 void Mutexes::unlock(MutexId mutex) {
-  protocol_.release([this](const coherence::Signature& own) { board_.show(own); });
+  protocol_.release();
   lock_.unlock(mutex);
   locals_[mutex].threads.unlock();
 }

@@ -15,7 +15,6 @@
 #include "coherence/lease_release.hpp"
 #include "fabric/fabric.hpp"
 #include "fabric/region_memory.hpp"
-#include "space/signature_board.hpp"
 
 namespace craton::space {
 
@@ -25,8 +24,8 @@ using MutexId = std::uint32_t;
 class Mutexes {
  public:
   /// Collective: registers `region`. \param handler a message handler, the same on all ranks
-  Mutexes(fabric::Fabric& fabric, coherence::LeaseRelease& protocol, SignatureBoard& board,
-          fabric::RegionId region, fabric::HandlerId handler, std::uint32_t count);
+  Mutexes(fabric::Fabric& fabric, coherence::LeaseRelease& protocol, fabric::RegionId region,
+          fabric::HandlerId handler, std::uint32_t count);
   Mutexes(const Mutexes&) = delete;
   Mutexes& operator=(const Mutexes&) = delete;
   /// Collective. \throws Error peer_lost
@@ -57,7 +56,6 @@ class Mutexes {
 
   fabric::Fabric& fabric_;
   coherence::LeaseRelease& protocol_;
-  SignatureBoard& board_;
   const fabric::RegionId region_;
   const fabric::HandlerId handler_;
   const std::uint32_t count_;

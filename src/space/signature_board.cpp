@@ -32,7 +32,7 @@ SignatureBoard::SignatureBoard(fabric::Fabric& fabric, fabric::RegionId region, 
     : fabric_(fabric),
       region_(region),
       notice_capacity_(notice_capacity),
-      max_bytes_(2 * sizeof(std::uint64_t) + notice_capacity * sizeof(coherence::WriteNotice)),
+      max_bytes_(coherence::Signature::head_bytes + notice_capacity * sizeof(coherence::WriteNotice)),
       ring_bytes_(std::max(least_ring_bytes, 8 * max_bytes_)),
       memory_("craton signatures", ring_at + ring_bytes_) {
   CRATON_ASSERT(max_bytes_ < std::size_t{1} << size_bits);
@@ -46,7 +46,6 @@ void SignatureBoard::close() {
 void SignatureBoard::show(const coherence::Signature& signature) {
   const std::size_t bytes = signature.encoded_bytes();
   CRATON_ASSERT(bytes <= max_bytes_);
-  const fiber::SpinGuard<fiber::NativeSystem> guard(lock_);
   // None lies across the end.
   if (next_ % ring_bytes_ + bytes > ring_bytes_) next_ += ring_bytes_ - next_ % ring_bytes_;
   signature.encode(memory_.data() + ring_at + next_ % ring_bytes_);

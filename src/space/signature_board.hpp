@@ -12,14 +12,14 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "coherence/signature.hpp"
+#include "coherence/signature_exchange.hpp"
 #include "fabric/fabric.hpp"
 #include "fabric/region_memory.hpp"
 #include "fiber/fiber.hpp"
 
 namespace craton::space {
 
-class SignatureBoard {
+class SignatureBoard final : public coherence::SignatureExchange {
  public:
   /// Collective: registers `region`. \param notice_capacity of the signatures
   SignatureBoard(fabric::Fabric& fabric, fabric::RegionId region, std::size_t notice_capacity);
@@ -27,10 +27,8 @@ class SignatureBoard {
   /// peer_lost
   void close();
 
-  /// Shows a signature of this rank from now on. Any thread. Does not block.
-  void show(const coherence::Signature& signature);
-  /// What a rank shows now. Blocks. \throws Error peer_lost
-  coherence::Signature look(fabric::Rank rank);
+  void show(const coherence::Signature& signature) override;
+  coherence::Signature look(fabric::Rank rank) override;
 
  private:
   fabric::Fabric& fabric_;
@@ -39,7 +37,6 @@ class SignatureBoard {
   const std::size_t max_bytes_;  ///< of a signature
   const std::size_t ring_bytes_;
   fabric::RegionMemory memory_;
-  fiber::SpinLock<fiber::NativeSystem> lock_;
   std::uint64_t next_ = 0;  ///< where the next signature goes, counted without wrapping
 };
 

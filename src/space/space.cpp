@@ -127,12 +127,13 @@ Space::Space(fabric::Fabric& fabric, const SpaceOptions& options)
       budget_(vm::MapBudget::kernel_limit_here()),
       agreement_(fabric, options.first_region + agreement_region, handler(options, agreement_handler)),
       reservation_(reserve(options.address_bytes)),
-      protocol_(fabric, handler(options, protocol_handler), {.notice_capacity = options.notice_capacity}),
       board_(fabric, options.first_region + board_region, options.notice_capacity),
+      protocol_(fabric, handler(options, protocol_handler), board_,
+                {.notice_capacity = options.notice_capacity}),
       barrier_(fabric, protocol_, handler(options, barrier_handler), options.threads,
                options.notice_capacity),
-      mutexes_(fabric, protocol_, board_, options.first_region + mutex_region,
-               handler(options, mutex_handler), options.mutexes) {
+      mutexes_(fabric, protocol_, options.first_region + mutex_region, handler(options, mutex_handler),
+               options.mutexes) {
   agree(Fingerprint().add(options.notice_capacity).add(options.mutexes).add(options.address_bytes).value(),
         "cannot make a coherent space", "its options");
 }
@@ -229,17 +230,15 @@ void Space::update(void* word, std::size_t bytes, FunctionRef<void(std::byte* va
                  .remedy = {}});
   }
   const auto offset = static_cast<std::uint64_t>(static_cast<std::byte*>(word) - segment->data());
-  protocol_.update(segment->blocks().id(), offset, bytes, modify,
-                   {.show = [this](const coherence::Signature& own) { board_.show(own); },
-                    .look = [this](fabric::Rank rank) { return board_.look(rank); }});
+  protocol_.update(segment->blocks().id(), offset, bytes, modify);
 }
 
 void Space::publish() {
-  protocol_.release([this](const coherence::Signature& own) { board_.show(own); });
+  protocol_.release();
 }
 
 void Space::learn(fabric::Rank rank) {
-  if (rank != fabric_.rank()) protocol_.acquire(board_.look(rank), ~std::uint32_t{0});
+  if (rank != fabric_.rank()) protocol_.acquire(rank, ~std::uint32_t{0});
 }
 
 void Space::for_blocks(const void* begin, std::size_t bytes, const char* asked,

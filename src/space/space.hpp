@@ -147,8 +147,8 @@ class Space {
   vm::MapBudget budget_;
   Agreement agreement_;
   std::unique_ptr<vm::Reservation> reservation_;
-  coherence::LeaseRelease protocol_;
   SignatureBoard board_;
+  coherence::LeaseRelease protocol_;
   Barrier barrier_;
   Mutexes mutexes_;
   std::vector<std::unique_ptr<Segment>> segments_;

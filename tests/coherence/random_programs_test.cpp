@@ -6,6 +6,7 @@
 /// all the time. An item belongs to a group; who holds the group's token may read and write its items. Tokens
 /// move through mailboxes that a lock guards, together with nothing: the writes to the items must follow over
 /// the chain of locks alone. Some groups are read by all between two barriers. Some items belong to a lock.
+/// In some programs each rank has a roamer: a thread that takes part in locks, but not in barriers.
 ///
 ///   CRATON_SIM_SEEDS=5000 ...   schedules
 ///   CRATON_SIM_SEED=17 ...      this one only
@@ -58,6 +59,7 @@ struct Group {
   std::vector<std::size_t> items;
   static constexpr int everybody = -1;
   static constexpr int nobody = -2;  ///< its token lies in a mailbox
+  static constexpr int never = -3;   ///< a thread that takes no tokens
   int holder = nobody;
 };
 
@@ -140,6 +142,9 @@ class RandomRun {
                                                      .direct_neighbours = random_.one_in(2),
                                                      .stack_bytes = 128 * 1024});
     make_program(ranks);
+    roams_ = random_.one_in(8);
+    roamers_.resize(ranks);
+    fabrics_.resize(ranks);
     ranks_.resize(ranks);
     for (Rank rank = 0; rank < ranks; ++rank) {
       world_->spawn(rank, [this](SimFabric& fabric) { main(fabric); });
@@ -219,6 +224,7 @@ class RandomRun {
 
   void main(SimFabric& fabric) {
     const Rank rank = fabric.rank();
+    fabrics_[rank] = &fabric;
     ranks_[rank] = std::make_unique<SimRank>(fabric, shapes_, SpaceDials{.notice_capacity = notices_},
                                              threads_, static_cast<std::uint32_t>(guarded_.size()));
     ranks_[rank]->protocol().set_race_handler(
@@ -255,6 +261,10 @@ class RandomRun {
     const int self = static_cast<int>(rank * threads_ + thread);
     space::Barrier& barrier = ranks_[rank]->barrier();
     barrier.wait();
+    if (roams_ && thread == 0) {
+      ++roamers_[rank];
+      world_->spawn(rank, [this](SimFabric& own) { roam(own); });
+    }
     for (unsigned phase = 0; phase < phases_; ++phase) {
       deal(phase);
       for (unsigned step = 0; step < steps_; ++step) {
@@ -271,11 +281,30 @@ class RandomRun {
       }
       barrier.wait();
     }
+    if (thread == 0) {
+      const auto is_alone = [&] { return roamers_[rank] == 0; };
+      static_cast<void>(fabrics_[rank]->wait_until(is_alone, no_deadline));
+    }
+    barrier.wait();
     deal(phases_);
     if (thread == 0) {  // after the last barrier nobody writes any more
       for (Item& item : items_) read(rank, item);
     }
     barrier.wait();
+  }
+
+  /// Holds no token: those are dealt anew at barriers, of which it knows nothing.
+  void roam(SimFabric& fabric) {
+    for (unsigned step = 0; step < steps_; ++step) {
+      if (random_.one_in(4)) world_->preempt();
+      if (random_.one_in(8)) {
+        update_atomic(fabric.rank(), Group::never);
+      } else {
+        visit_lock(fabric.rank(), Group::never);
+      }
+    }
+    --roamers_[fabric.rank()];
+    fabric.notify();
   }
 
   void visit_lock(Rank rank, int self) {
@@ -292,7 +321,7 @@ class RandomRun {
     }
     std::vector<std::size_t> kept;
     for (const std::size_t group : guarded.mailbox) {
-      if (random_.one_in(2)) {
+      if (self != Group::never && random_.one_in(2)) {
         groups_[group].holder = self;
       } else {
         kept.push_back(group);
@@ -336,7 +365,7 @@ class RandomRun {
       check(rank, item, found);
       item.value = random_value(item);
       std::memcpy(word, &item.value, item.bytes);
-      if (random_.one_in(2)) taken.swap(atomic.mailbox);
+      if (self != Group::never && random_.one_in(2)) taken.swap(atomic.mailbox);
       atomic.mailbox.insert(atomic.mailbox.end(), given.begin(), given.end());
     });
     for (const std::size_t group : taken) groups_[group].holder = self;
@@ -402,6 +431,9 @@ class RandomRun {
   std::vector<Atomic> atomics_;
   std::vector<Agreed> agreed_;
   unsigned dealt_ = 0;
+  bool roams_ = false;
+  std::vector<unsigned> roamers_;  ///< still running, by rank
+  std::vector<SimFabric*> fabrics_;
   std::vector<std::unique_ptr<SimRank>> ranks_;
 
  public:

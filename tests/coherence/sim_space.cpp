@@ -21,10 +21,10 @@ SimRank::Memory::Memory(SegmentId id, const SegmentShape& shape)
 SimRank::SimRank(fabric::sim::SimFabric& fabric, const std::vector<SegmentShape>& shapes,
                  const SpaceDials& dials, unsigned threads, std::uint32_t mutexes)
     : fabric_(fabric),
-      protocol_(fabric, fabric::first_free_handler, dials),
       board_(fabric, board_region, dials.notice_capacity),
+      protocol_(fabric, fabric::first_free_handler, board_, dials),
       barrier_(fabric, protocol_, barrier_handler, threads, dials.notice_capacity),
-      mutexes_(fabric, protocol_, board_, mutex_region, mutex_handler, mutexes) {
+      mutexes_(fabric, protocol_, mutex_region, mutex_handler, mutexes) {
   for (const SegmentShape& shape : shapes) {
     segments_.push_back(std::make_unique<Memory>(static_cast<SegmentId>(segments_.size()), shape));
     Memory& memory = *segments_.back();

@@ -78,9 +78,7 @@ class SimRank {
   /// An atomic instruction.
   void update(SegmentId segment, std::uint64_t offset, std::size_t bytes,
               FunctionRef<void(std::byte* word)> modify) {
-    protocol_.update(segment, offset, bytes, modify,
-                     {.show = [this](const Signature& own) { board_.show(own); },
-                      .look = [this](fabric::Rank rank) { return board_.look(rank); }});
+    protocol_.update(segment, offset, bytes, modify);
   }
   /// Collective, at the end.
   void close();
@@ -93,8 +91,8 @@ class SimRank {
     fabric::RegionId first_region;
   };
   fabric::sim::SimFabric& fabric_;
-  LeaseRelease protocol_;
   space::SignatureBoard board_;
+  LeaseRelease protocol_;
   space::Barrier barrier_;
   space::Mutexes mutexes_;
   std::vector<std::unique_ptr<Memory>> segments_;
