@@ -10,11 +10,7 @@ namespace craton::coherence {
 
 LeaseRelease::LeaseRelease(fabric::Fabric& fabric, fabric::HandlerId handler, SignatureExchange& exchange,
                            const SpaceDials& dials)
-    : fabric_(fabric),
-      handler_(handler),
-      exchange_(exchange),
-      known_(dials.notice_capacity),
-      since_release_(dials.notice_capacity) {
+    : fabric_(fabric), handler_(handler), exchange_(exchange), known_(dials.notice_capacity) {
   fabric_.set_handler(handler_, &LeaseRelease::arrived, this);
 }
 
@@ -35,11 +31,12 @@ void LeaseRelease::publish_all(std::vector<WriteNotice>& notices) {
 }
 
 /// With the known lock: from now on an acquirer of ours must know of these writes.
-void LeaseRelease::learn(std::span<const WriteNotice> notices) {
-  if (notices.empty()) return;
+void LeaseRelease::learn(std::span<const WriteNotice> notices, Timestamp min_write_ts) {
+  if (notices.empty() && min_write_ts <= known_.min_write_ts()) return;
+  known_.raise_min(min_write_ts);
   known_.add(notices);
-  if (in_barrier_) since_release_.add(notices);
   known_is_shown_ = false;
+  has_news_.store(true, std::memory_order_release);
 }
 
 /// With the known lock. One after the other, so that what is shown never grows less.
@@ -54,18 +51,25 @@ void LeaseRelease::release() {
   std::vector<WriteNotice> notices;
   publish_all(notices);
   const std::lock_guard lock(known_lock_);
-  learn(notices);
+  learn(notices, 0);
   show();
 }
 
 Signature LeaseRelease::release_to_all() {
+  // The usual case in programs that only meet. In this order: what a release that has begun takes from the
+  // lists is published, and known, before the fence is open again.
+  const auto has_writes = [](const auto& segment) { return segment->has_writes(); };
+  if (std::none_of(segments_.begin(), segments_.end(), has_writes) && !release_fence_.is_held() &&
+      !has_news_.load(std::memory_order_acquire)) {
+    Counters::add(counters_.releases);
+    return Signature(known_.capacity());
+  }
   const std::lock_guard fence(release_fence_);
   std::vector<WriteNotice> notices;
   publish_all(notices);
   const std::lock_guard lock(known_lock_);
-  learn(notices);
-  in_barrier_ = true;
-  return known_;
+  learn(notices, 0);
+  return has_news_.load(std::memory_order_relaxed) ? known_ : Signature(known_.capacity());
 }
 
 // ---- Acquires
@@ -76,16 +80,17 @@ void LeaseRelease::acquire(fabric::Rank rank, std::uint32_t site) {
 }
 
 void LeaseRelease::acquire_from_all(const Signature& signature, std::uint32_t site) {
+  Counters::add(counters_.acquires);
+  if (signature.empty()) return;  // and so it is for all ranks
   acquire_blocks(signature, site);
   {
     const std::lock_guard lock(known_lock_);
-    // All have had, or are about to have, all up to here: no signature needs to carry it again.
+    // All have had, or are about to have, all that it tells: no signature needs to carry it again.
     const std::uint64_t barriers = barriers_.load(std::memory_order_relaxed) + 1;
-    known_.forget_notices(barriers);
+    known_.forget(signature, barriers);
     known_.raise_min(signature.min_write_ts());
-    known_.merge(since_release_);
-    since_release_.forget_notices(barriers);
-    in_barrier_ = false;
+    has_news_.store(!known_.notices().empty() || known_.min_write_ts() > signature.min_write_ts(),
+                    std::memory_order_relaxed);
     known_is_shown_ = false;
     show();
     barriers_.store(barriers, std::memory_order_release);
@@ -104,17 +109,13 @@ void LeaseRelease::acquire_notices(const Signature& signature, std::uint32_t sit
   if (barriers_.load(std::memory_order_acquire) < signature.barriers()) throw_lost(fabric_);
   {
     const std::lock_guard lock(known_lock_);
-    if (signature.min_write_ts() > known_.min_write_ts()) {
-      known_.raise_min(signature.min_write_ts());
-      known_is_shown_ = false;
-    }
-    learn(signature.notices());
+    learn(signature.notices(), signature.min_write_ts());
   }
+  Counters::add(counters_.acquires);
   acquire_blocks(signature, site);
 }
 
 void LeaseRelease::acquire_blocks(const Signature& signature, std::uint32_t site) {
-  Counters::add(counters_.acquires);
   const Timestamp min_write_ts = signature.min_write_ts();
   Timestamp before = min_write_ts_.load();
   while (before < min_write_ts && !min_write_ts_.compare_exchange_weak(before, min_write_ts)) {
@@ -156,7 +157,7 @@ void LeaseRelease::update(SegmentId segment, std::uint64_t offset, std::size_t b
   in.update(index, offset % in.block_bytes_, bytes, modify, locked, notices);
   {
     const std::lock_guard lock(known_lock_);
-    learn(notices);
+    learn(notices, 0);
   }
   refresh_pinned();
 }

@@ -73,8 +73,9 @@ class LeaseRelease {
   void acquire(fabric::Rank rank, std::uint32_t site = 0);
 
   /// The halves of a barrier of all ranks: the release fence, whose signature goes to all, and the acquire
-  /// fence, with the signatures of all. Between them threads of this rank that are not in the barrier may
-  /// release and acquire. Block. \returns all that an acquirer must know
+  /// fence, with the signatures of all; an empty one where no rank has anything to tell. Between them threads
+  /// of this rank that are not in the barrier may release and acquire. Block. \returns all that an acquirer
+  /// must know
   Signature release_to_all();
   void acquire_from_all(const Signature& signature, std::uint32_t site = 0);
 
@@ -106,7 +107,7 @@ class LeaseRelease {
   static void arrived(void* self, fabric::Rank source, const std::byte* payload, std::size_t bytes) noexcept;
   void send(Message kind, fabric::Rank to, SegmentId segment, std::uint64_t block, std::uint64_t value);
   void publish_all(std::vector<WriteNotice>& notices);
-  void learn(std::span<const WriteNotice> notices);
+  void learn(std::span<const WriteNotice> notices, Timestamp min_write_ts);
   void show();
   void acquire_blocks(const Signature& signature, std::uint32_t site);
   void acquire_notices(const Signature& signature, std::uint32_t site);
@@ -122,9 +123,8 @@ class LeaseRelease {
   SignatureExchange& exchange_;
   fiber::Mutex known_lock_;
   Signature known_;                         ///< all that an acquirer of this rank must know
-  Signature since_release_;                 ///< of it, what came after release_to_all()
-  bool in_barrier_ = false;                 ///< between release_to_all() and acquire_from_all()
   bool known_is_shown_ = true;              ///< to others
+  std::atomic<bool> has_news_{false};       ///< there is something in it that no barrier has told all
   std::atomic<std::uint64_t> barriers_{0};  ///< whose notices this rank has acquired
   RaceHandler race_handler_ = nullptr;
   void* race_context_ = nullptr;

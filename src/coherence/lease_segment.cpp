@@ -335,8 +335,8 @@ void LeaseSegment::list_dirty(std::uint64_t index, Block& block) {
   const StateGuard guard(list_lock_);
   if (block.listed) return;
   block.listed = true;
-  block.next_listed = first_listed_;
-  first_listed_ = index + 1;
+  block.next_listed = first_listed_.load(std::memory_order_relaxed);
+  first_listed_.store(index + 1, std::memory_order_release);
 }
 
 void LeaseSegment::keep_in_heap(Block& block, Timestamp key) {

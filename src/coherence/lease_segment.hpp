@@ -61,6 +61,8 @@ class LeaseSegment final : public vm::FaultHandler {
   SegmentId id() const noexcept { return id_; }
   const Dials& dials() const noexcept { return dials_; }
   std::uint64_t blocks() const noexcept { return pages_.blocks(); }
+  /// There are blocks for a release to look at. Those that it is looking at already do not count.
+  bool has_writes() const noexcept { return first_listed_.load(std::memory_order_acquire) != 0; }
 
   // vm::FaultHandler
   void fault(vm::BlockIndex block, bool write) override;
@@ -186,7 +188,8 @@ class LeaseSegment final : public vm::FaultHandler {
   ZeroedArray<Block> states_;
 
   fiber::SpinLock<fiber::NativeSystem> list_lock_;
-  std::uint64_t first_listed_ = 0;  ///< index plus one of the first dirty block; chained by next_listed
+  std::atomic<std::uint64_t> first_listed_{
+      0};  ///< index plus one of the first dirty block; chained by next_listed
   fiber::SpinLock<fiber::NativeSystem> heap_lock_;
   LeaseHeap heap_;
   fiber::SpinLock<fiber::NativeSystem> pinned_lock_;

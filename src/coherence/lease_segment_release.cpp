@@ -21,10 +21,11 @@ std::uint64_t bit_of(fabric::Rank rank) noexcept {
 }  // namespace
 
 void LeaseSegment::release_all(std::vector<WriteNotice>& notices) {
+  if (!has_writes()) return;
   std::uint64_t next = 0;
   {
     const StateGuard guard(list_lock_);
-    std::swap(next, first_listed_);
+    next = first_listed_.exchange(0, std::memory_order_relaxed);
   }
   while (next != 0) {
     const std::uint64_t index = next - 1;
@@ -297,8 +298,6 @@ void LeaseSegment::publish(std::uint64_t index, Block& block, fabric::Rank home,
     const StateGuard guard(block.state);
     block.copy_write_ts = write_ts;
     block.copy_read_ts = read_ts;
-    // An older notice of another rank must not make us fetch a block without our own writes.
-    block.required_ts = std::max(block.required_ts, write_ts);
     block.fetched = true;
     block.dropped = false;
   }

@@ -50,6 +50,17 @@ void Signature::add(std::span<const WriteNotice> notices) {
   }
 }
 
+void Signature::forget(const Signature& told, std::uint64_t barriers) {
+  barriers_ = barriers;
+  if (notices_.empty()) return;
+  std::vector<WriteNotice> newest = told.notices_;
+  std::sort(newest.begin(), newest.end(), by_block);
+  std::erase_if(notices_, [&newest](const WriteNotice& notice) {
+    const auto other = std::lower_bound(newest.begin(), newest.end(), notice, by_block);
+    return other != newest.end() && same_block(*other, notice) && other->write_ts >= notice.write_ts;
+  });
+}
+
 void Signature::encode(std::byte* to) const noexcept {
   const std::uint64_t head[] = {min_write_ts_, notices_.size(), barriers_};
   static_assert(sizeof head == head_bytes);

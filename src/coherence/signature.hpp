@@ -59,12 +59,9 @@ class Signature {
     add(other.notices_);
   }
   void raise_min(Timestamp write_ts) noexcept { min_write_ts_ = std::max(min_write_ts_, write_ts); }
-  /// Forgets the notices. Right where everybody who could need them has had them, or knows that it must wait
-  /// for them: after a barrier of all ranks, the `barriers`th.
-  void forget_notices(std::uint64_t barriers) noexcept {
-    notices_.clear();
-    barriers_ = barriers;
-  }
+  /// Forgets the notices that `told` includes. Right where everybody who could need them has had them, or
+  /// knows that it must wait for them: after a barrier of all ranks, the `barriers`th, that told them.
+  void forget(const Signature& told, std::uint64_t barriers);
 
   // ---- Bytes to send
 

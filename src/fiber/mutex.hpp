@@ -34,6 +34,8 @@ class BasicMutex {
     if (!try_lock()) lock_slowly();
   }
   bool try_lock() noexcept { return take(0); }
+  /// Whether somebody holds it at this moment. What the last holder did happened before a `false`.
+  bool is_held() const noexcept { return (state_.load(std::memory_order_acquire) & held) != 0; }
   /// By the holder, or by whom the holder tells to.
   void unlock() noexcept {
     if (queue_ == nullptr) {

@@ -2,24 +2,30 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/assert.hpp"
 #include "coherence/block_lock.hpp"
+#include "fiber/system.hpp"
 
 namespace craton::space {
 
-namespace {
-constexpr std::size_t from_parent = 0;  // the origins of signatures; children from 1 on
-}
-
-Barrier::Barrier(fabric::Fabric& fabric, coherence::LeaseRelease& protocol, fabric::HandlerId first_handler,
-                 unsigned threads, std::size_t notice_capacity)
+Barrier::Barrier(fabric::Fabric& fabric, coherence::LeaseRelease& protocol, fabric::RegionId region,
+                 fabric::HandlerId handler, unsigned threads, std::size_t notice_capacity, unsigned polls)
     : fabric_(fabric),
       protocol_(protocol),
-      handler_(first_handler),
+      region_(region),
+      handler_(handler),
       threads_(threads),
-      notice_capacity_(notice_capacity) {
+      notice_capacity_(notice_capacity),
+      polls_(polls),
+      memory_("craton barrier", sizeof(Words)) {
   fabric_.set_handler(handler_, &Barrier::arrived, this);
+  fabric_.register_region(region_, memory_);
+}
+
+void Barrier::close() {
+  fabric_.unregister_region(region_);
 }
 
 void Barrier::wait(std::uint32_t site) {
@@ -40,25 +46,61 @@ void Barrier::wait(std::uint32_t site) {
 
 /// By the last thread of the rank to arrive.
 void Barrier::meet_ranks(std::uint32_t site) {
-  coherence::Signature signature = protocol_.release_to_all();
-  for (fabric::Rank number = 0; number < children_at_most && child(number) < fabric_.size(); ++number)
-    signature.merge(take(1 + number));
-  if (fabric_.rank() != 0) {
-    send((fabric_.rank() - 1) / children_at_most, signature);
-    signature = take(from_parent);
+  coherence::Signature all = protocol_.release_to_all();
+  std::array<std::size_t, links_at_most> waiting{};  // links that have not told yet
+  std::size_t waits = 0;
+  std::array<std::size_t, links_at_most> told{};
+  std::size_t tells = 0;
+  for (std::size_t link = 0; link < links_at_most; ++link) {
+    if (has_link(link)) waiting[waits++] = link;
   }
-  for (fabric::Rank number = 0; number < children_at_most && child(number) < fabric_.size(); ++number)
-    send(child(number), signature);
-  protocol_.acquire_from_all(signature, site);
+  // What goes to the last one to tell is what all others have told. What goes to the others has that of the
+  // last one as well, and, to save room for what each has told, their own again.
+  while (waits != 0) {
+    if (waits == 1) send(waiting[0], all);
+    std::size_t next = 0;
+    wait_for_links([&] {
+      for (next = 0; next < waits && !has_arrived(waiting[next]);) ++next;
+      return next < waits;
+    });
+    take(waiting[next], all);
+    told[tells++] = waiting[next];
+    waiting[next] = waiting[--waits];
+  }
+  for (std::size_t i = 0; i + 1 < tells; ++i) send(told[i], all);
+  wake_told();
+  protocol_.acquire_from_all(all, site);
 }
 
-void Barrier::send(fabric::Rank to, const coherence::Signature& signature) {
+void Barrier::send(std::size_t link, const coherence::Signature& signature) {
+  const fabric::Rank to = neighbour(link);
+  std::byte* const direct = signature.empty() ? fabric_.direct(to, region_) : nullptr;
+  if (direct == nullptr) return send_message(to, signature);
+  Words& words = *reinterpret_cast<Words*>(direct);
+  std::atomic_ref(words.nothing[link_at(to)].words[number() % 2]).store(number(), std::memory_order_release);
+  // Whether it sleeps is looked at later: usually it does not, and its own word is on the way already.
+  owes_wake_[link] = true;
+}
+
+/// Wakes those who may have gone to sleep before they saw a word of ours.
+void Barrier::wake_told() {
+  if (std::find(owes_wake_.begin(), owes_wake_.end(), true) == owes_wake_.end()) return;
+  // With the one in wait_for_links(): either they see the word, or we see that they sleep.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (std::size_t link = 0; link < links_at_most; ++link) {
+    if (!std::exchange(owes_wake_[link], false)) continue;
+    Words& words = *reinterpret_cast<Words*>(fabric_.direct(neighbour(link), region_));
+    if (std::atomic_ref(words.sleeps.words[0]).load(std::memory_order_relaxed) != 0 &&
+        fabric_.wake(neighbour(link)) != fabric::Status::ok)
+      coherence::throw_lost(fabric_);
+  }
+}
+
+void Barrier::send_message(fabric::Rank to, const coherence::Signature& signature) {
   std::vector<std::byte> bytes(signature.encoded_bytes());
   signature.encode(bytes.data());
   std::array<std::byte, fabric::max_message_bytes> message;
-  Piece piece{.generation = generation_.load(std::memory_order_relaxed),
-              .offset = 0,
-              .total_bytes = static_cast<std::uint32_t>(bytes.size())};
+  Piece piece{.generation = number(), .offset = 0, .total_bytes = static_cast<std::uint32_t>(bytes.size())};
   while (piece.offset < piece.total_bytes) {
     const std::size_t count = std::min(bytes.size() - piece.offset, message.size() - sizeof piece);
     std::memcpy(message.data(), &piece, sizeof piece);
@@ -69,20 +111,38 @@ void Barrier::send(fabric::Rank to, const coherence::Signature& signature) {
   }
 }
 
-coherence::Signature Barrier::take(std::size_t origin) {
-  Arrival& arrival = arrivals_[origin][generation_.load(std::memory_order_relaxed) % 2];
-  const auto here = [&] {
-    return arrival.whole.load(std::memory_order_acquire) || fabric_.lost_ranks() != 0;
-  };
-  const fabric::Status waited = fabric_.wait_until(here);
-  if (waited != fabric::Status::ok || !arrival.whole.load()) coherence::throw_lost(fabric_);
-  coherence::Signature signature(notice_capacity_);
+bool Barrier::has_arrived(std::size_t link) noexcept {
+  std::uint64_t& nothing = own_words().nothing[link].words[number() % 2];
+  return std::atomic_ref(nothing).load(std::memory_order_acquire) == number() ||
+         arrivals_[link][number() % 2].whole.load(std::memory_order_acquire);
+}
+
+/// Looks for some time before it sleeps. The condition must get true by what arrives on a link.
+void Barrier::wait_for_links(FunctionRef<bool()> condition) {
+  constexpr unsigned polls_before_waking = 16;
+  for (unsigned poll = 0; poll < polls_; ++poll) {
+    if (condition()) return;
+    if (poll == polls_before_waking) wake_told();
+    fiber::NativeSystem::pause();
+  }
+  wake_told();
+  const std::atomic_ref sleeps(own_words().sleeps.words[0]);
+  sleeps.store(1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const fabric::Status waited = fabric_.wait_until([&] { return condition() || fabric_.lost_ranks() != 0; });
+  sleeps.store(0, std::memory_order_relaxed);
+  if (waited != fabric::Status::ok || !condition()) coherence::throw_lost(fabric_);
+}
+
+/// Adds what a link has told, which has arrived, to the signature.
+void Barrier::take(std::size_t link, coherence::Signature& signature) {
+  Arrival& arrival = arrivals_[link][number() % 2];
+  if (!arrival.whole.load(std::memory_order_acquire)) return;
   const bool well_formed = signature.merge_encoded(arrival.bytes);
   CRATON_ASSERT(well_formed);
   arrival.bytes.clear();
   arrival.received = 0;
   arrival.whole.store(false, std::memory_order_release);
-  return signature;
 }
 
 void Barrier::arrived(void* self, fabric::Rank source, const std::byte* payload, std::size_t bytes) noexcept {
@@ -92,10 +152,9 @@ void Barrier::arrived(void* self, fabric::Rank source, const std::byte* payload,
   std::memcpy(&piece, payload, sizeof piece);
   const std::size_t count = bytes - sizeof piece;
   CRATON_ASSERT(piece.offset + count <= piece.total_bytes);
-  const bool by_child = source > barrier.fabric_.rank();
-  const std::size_t origin = by_child ? 1 + (source - barrier.child(0)) : from_parent;
-  CRATON_ASSERT(origin < origins);
-  Arrival& arrival = barrier.arrivals_[origin][piece.generation % 2];
+  const std::size_t link = source > barrier.fabric_.rank() ? 1 + (source - barrier.first_child()) : to_parent;
+  CRATON_ASSERT(link < links_at_most);
+  Arrival& arrival = barrier.arrivals_[link][piece.generation % 2];
   CRATON_ASSERT(!arrival.whole.load());
   arrival.bytes.resize(piece.total_bytes);
   std::memcpy(arrival.bytes.data() + piece.offset, payload + sizeof piece, count);

@@ -17,7 +17,8 @@ namespace {
 constexpr fabric::RegionId agreement_region = 0;
 constexpr fabric::RegionId board_region = 1;
 constexpr fabric::RegionId mutex_region = 2;
-constexpr fabric::RegionId first_segment_region = 3;
+constexpr fabric::RegionId barrier_region = 3;
+constexpr fabric::RegionId first_segment_region = 4;
 constexpr fabric::RegionId regions_a_segment = 4;
 constexpr fabric::HandlerId agreement_handler = 0;
 constexpr fabric::HandlerId protocol_handler = 1;
@@ -130,8 +131,8 @@ Space::Space(fabric::Fabric& fabric, const SpaceOptions& options)
       board_(fabric, options.first_region + board_region, options.notice_capacity),
       protocol_(fabric, handler(options, protocol_handler), board_,
                 {.notice_capacity = options.notice_capacity}),
-      barrier_(fabric, protocol_, handler(options, barrier_handler), options.threads,
-               options.notice_capacity),
+      barrier_(fabric, protocol_, options.first_region + barrier_region, handler(options, barrier_handler),
+               options.threads, options.notice_capacity),
       mutexes_(fabric, protocol_, options.first_region + mutex_region, handler(options, mutex_handler),
                options.mutexes) {
   agree(Fingerprint().add(options.notice_capacity).add(options.mutexes).add(options.address_bytes).value(),
@@ -208,6 +209,7 @@ void Space::close() {
   agreement_.meet();
   for (auto segment = segments_.rbegin(); segment != segments_.rend(); ++segment) (*segment)->close(fabric_);
   mutexes_.close();
+  barrier_.close();
   board_.close();
   agreement_.close();
 }

@@ -6,6 +6,7 @@ namespace {
 constexpr fabric::RegionId regions_a_segment = 4;
 constexpr fabric::RegionId board_region = 1000;
 constexpr fabric::RegionId mutex_region = 1001;
+constexpr fabric::RegionId barrier_region = 1002;
 constexpr fabric::HandlerId barrier_handler = fabric::first_free_handler + 3;
 constexpr fabric::HandlerId mutex_handler = barrier_handler + 1;
 }  // namespace
@@ -23,7 +24,7 @@ SimRank::SimRank(fabric::sim::SimFabric& fabric, const std::vector<SegmentShape>
     : fabric_(fabric),
       board_(fabric, board_region, dials.notice_capacity),
       protocol_(fabric, fabric::first_free_handler, board_, dials),
-      barrier_(fabric, protocol_, barrier_handler, threads, dials.notice_capacity),
+      barrier_(fabric, protocol_, barrier_region, barrier_handler, threads, dials.notice_capacity, 0),
       mutexes_(fabric, protocol_, mutex_region, mutex_handler, mutexes) {
   for (const SegmentShape& shape : shapes) {
     segments_.push_back(std::make_unique<Memory>(static_cast<SegmentId>(segments_.size()), shape));
@@ -49,6 +50,7 @@ SimRank::~SimRank() = default;
 
 void SimRank::close() {
   mutexes_.close();
+  barrier_.close();
   board_.close();
   for (const auto& memory : segments_) {
     for (fabric::RegionId i = 0; i < regions_a_segment; ++i)
