@@ -49,6 +49,8 @@ struct Block {
   std::uint16_t wanted_after;  ///< acquires at these places: it was used afterwards
   std::uint16_t closed_after;  ///< the acquire at this place closed it; 0: none did, or it was used since
   bool probed;                 ///< and did so to see whether it is still used
+  std::uint8_t hits;           ///< probes in a row after which it was used
+  std::uint32_t next_probe;    ///< after so many prefetches
 
   // Under `busy`.
   bool dirty;

@@ -90,7 +90,7 @@ void LeaseSegment::fault(vm::BlockIndex index, bool write) {
   {
     const StateGuard guard(block.state);
     block.wanted_after |= block.closed_after;
-    if (block.closed_after != 0 && block.probed) Counters::add(counters_.prefetch_hits);
+    if (block.closed_after != 0 && block.probed) found_used(index, block);
     block.closed_after = 0;
     block.probed = false;
   }

@@ -159,6 +159,9 @@ class LeaseSegment final : public vm::FaultHandler {
   void note(const WriteNotice& notice, std::uint16_t site, Stale& stale);
   void expire(Timestamp min_write_ts, std::uint16_t site, Stale& stale);
   void sort_out(std::uint64_t index, Block& block, std::uint16_t site, Stale& stale);
+  bool is_time_to_probe(std::uint64_t index, Block& block) const noexcept;
+  void found_used(std::uint64_t index, Block& block) noexcept;
+  std::uint32_t probe_distance(std::uint64_t index, unsigned hits) const noexcept;
   bool renew(std::uint64_t index, Timestamp until);
   void close_stale(Stale& stale);
   void refresh_stale(Stale& stale);
@@ -194,7 +197,6 @@ class LeaseSegment final : public vm::FaultHandler {
   LeaseHeap heap_;
   fiber::SpinLock<fiber::NativeSystem> pinned_lock_;
   std::vector<std::uint64_t> pinned_;
-  std::atomic<std::uint32_t> probes_{0};  ///< counts the blocks that were wanted, to leave out one in so many
 
   ScratchPool scratch_;
 };

@@ -4,7 +4,8 @@
 ///
 /// Which ones those are is learnt: a copy that was closed by an acquire at some place of the program and then
 /// faulted will be used after the next acquire at that place as well. Now and then one is closed all the
-/// same; if it does not fault again, it was fetched for nothing, and is forgotten.
+/// same; if it does not fault again, it was fetched for nothing, and is forgotten. If it does, the next probe
+/// comes later, so that in a program that goes on as it began faults die out.
 #include <algorithm>
 #include <deque>
 #include <mutex>
@@ -68,14 +69,36 @@ void LeaseSegment::expire(Timestamp min_write_ts, std::uint16_t site, Stale& sta
 /// Under the block's state lock.
 void LeaseSegment::sort_out(std::uint64_t index, Block& block, std::uint16_t site, Stale& stale) {
   if (dials_.prefetch && (block.wanted_after & site) != 0) {
-    const bool probe = dials_.probe_one_in != 0 &&
-                       probes_.fetch_add(1, std::memory_order_relaxed) % dials_.probe_one_in == 0;
-    if (!probe) return stale.refresh.push_back(index);
+    if (!is_time_to_probe(index, block)) return stale.refresh.push_back(index);
     block.wanted_after &= static_cast<std::uint16_t>(~site);
     block.probed = true;
   }
   block.closed_after = site;
   stale.close.push_back(index);
+}
+
+/// Under the block's state lock.
+bool LeaseSegment::is_time_to_probe(std::uint64_t index, Block& block) const noexcept {
+  if (dials_.probe_one_in == 0) return false;
+  if (block.next_probe == 0) block.next_probe = probe_distance(index, block.hits = 0);
+  return --block.next_probe == 0;
+}
+
+/// Under the block's state lock, after a probe.
+void LeaseSegment::found_used(std::uint64_t index, Block& block) noexcept {
+  Counters::add(counters_.prefetch_hits);
+  constexpr unsigned hits_at_most = 6;
+  block.hits = static_cast<std::uint8_t>(std::min(block.hits + 1U, hits_at_most));
+  block.next_probe = probe_distance(index, block.hits);
+}
+
+/// Prefetches of a block until its next probe. Different for neighbours, so that a loop over many has its
+/// faults one by one.
+std::uint32_t LeaseSegment::probe_distance(std::uint64_t index, unsigned hits) const noexcept {
+  const std::uint64_t most = std::uint64_t{dials_.probe_one_in} << hits;
+  // The top of a product with 2^32 divided by the golden ratio: evenly spread for indices in a row.
+  const std::uint64_t spread = ((index * 0x9e3779b9U & 0xffffffffU) * most) >> 32U;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(most / 2 + spread / 2 + 1, ~std::uint32_t{0}));
 }
 
 /// The owner of a block gives itself the lease that it needs. \returns false if it is not the owner
