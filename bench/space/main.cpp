@@ -23,6 +23,7 @@ struct Part {
 constexpr Part parts[] = {{"faults", &measure_faults, nullptr, 1, 1},
                           {"barrier", nullptr, &measure_barrier, 1, 1},
                           {"merge", nullptr, &measure_merge, 1, 1},
+                          {"fences", &measure_fences, nullptr, 2, 1},
                           {"computing", &measure_computing, nullptr, 5, 1},
                           {"remote-write", &measure_remote_write, nullptr, 2, 2},
                           {"dials", &measure_dials, nullptr, 2, 1},

@@ -102,6 +102,7 @@ void run_space(std::string_view transport, fabric::Rank size, const space::Space
 void measure_faults(const Arguments& arguments, std::string_view transport);
 void measure_barrier(const Arguments& arguments);
 void measure_merge(const Arguments& arguments);
+void measure_fences(const Arguments& arguments, std::string_view transport);
 void measure_computing(const Arguments& arguments, std::string_view transport);
 void measure_remote_write(const Arguments& arguments, std::string_view transport);
 void measure_dials(const Arguments& arguments, std::string_view transport);

@@ -37,6 +37,7 @@ std::uintptr_t own_mark() noexcept {
 space::SpaceOptions space_options(const OpenSpaceOptions& options) {
   space::SpaceOptions made;
   made.notice_capacity = options.notice_capacity;
+  made.parallel_releases = options.parallel_releases;
   made.mutexes = options.mutexes;
   made.threads = options.threads;
   made.mechanism = options.mechanism;

@@ -28,6 +28,7 @@ struct OpenSpaceOptions {
   unsigned threads = 1;
   std::uint32_t mutexes = mutexes_default;
   std::size_t notice_capacity = 0;
+  unsigned parallel_releases = 1;
   std::size_t heap_bytes = 0;
   std::string mechanism;
 };

@@ -219,6 +219,7 @@ craton_status craton_space_open(const craton_space_options* options) {
     const craton::Options& table = job->options();
     craton::capi::OpenSpaceOptions made;
     made.notice_capacity = static_cast<std::size_t>(table.integer(craton::Option::notice_capacity));
+    made.parallel_releases = static_cast<unsigned>(table.integer(craton::Option::parallel_releases));
     made.heap_bytes = table.bytes(craton::Option::heap_bytes);
     made.mechanism = table.text(craton::Option::vm_mechanism);
     const auto limit = [](const char* what, std::uint64_t value, std::uint64_t least, std::uint64_t most) {

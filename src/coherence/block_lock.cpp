@@ -70,7 +70,7 @@ BlockWords RemoteWords::get(fabric::Rank rank, std::uint64_t block) {
   BlockWords words;
   fabric::Completion completion;
   start_get(rank, block, words, completion);
-  wait_for(fabric_, completion);
+  waits_.wait(completion);
   decode(rank, block, words);
   return words;
 }
@@ -80,7 +80,7 @@ std::uint64_t RemoteWords::exchange(fabric::RemoteAddress word, std::uint64_t ex
   std::uint64_t previous = 0;
   fabric::Completion completion;
   fabric_.compare_exchange(word, expected, desired, &previous, completion);
-  wait_for(fabric_, completion);
+  waits_.wait(completion);
   return previous;
 }
 
@@ -88,7 +88,7 @@ std::uint64_t RemoteWords::swap(fabric::RemoteAddress word, std::uint64_t value)
   std::uint64_t previous = 0;
   fabric::Completion completion;
   fabric_.swap(word, value, &previous, completion);
-  wait_for(fabric_, completion);
+  waits_.wait(completion);
   return previous;
 }
 
@@ -124,7 +124,7 @@ void RemoteWords::put_updater(fabric::Rank rank, std::uint64_t block, std::uint6
 void RemoteWords::put(fabric::RemoteAddress word, std::uint64_t value) {
   fabric::Completion completion;
   fabric_.put(word, &value, sizeof value, completion);
-  wait_for(fabric_, completion);
+  waits_.wait(completion);
 }
 
 // ---- BlockLock
@@ -152,7 +152,7 @@ fabric::Rank BlockLock::lock(std::uint64_t block, std::atomic<std::uint32_t>& an
         const auto answered = [&] {
           return answer.load(std::memory_order_acquire) != wait || fabric_.lost_ranks() != 0;
         };
-        const fabric::Status waited = fabric_.wait_until(answered);
+        const fabric::Status waited = waits_.wait_until(answered);
         const std::uint32_t told = answer.load(std::memory_order_acquire);
         if (waited != fabric::Status::ok || told == wait) throw_lost(fabric_);
         if (told == granted) return at;

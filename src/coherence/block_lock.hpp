@@ -15,6 +15,7 @@
 
 #include "coherence/block_words.hpp"
 #include "coherence/counters.hpp"
+#include "coherence/interleaver.hpp"
 #include "fabric/fabric.hpp"
 
 namespace craton::coherence {
@@ -25,9 +26,14 @@ class RemoteWords {
   using InitialHome = fabric::Rank (*)(const void* context, std::uint64_t block) noexcept;
 
   /// \param own this rank's words, registered as `region`
-  RemoteWords(fabric::Fabric& fabric, fabric::RegionId region, BlockWords* own, InitialHome initially,
-              const void* context) noexcept
-      : fabric_(fabric), region_(region), own_(own), initial_home_(initially), context_(context) {}
+  RemoteWords(fabric::Fabric& fabric, Interleaver& waits, fabric::RegionId region, BlockWords* own,
+              InitialHome initially, const void* context) noexcept
+      : fabric_(fabric),
+        waits_(waits),
+        region_(region),
+        own_(own),
+        initial_home_(initially),
+        context_(context) {}
 
   fabric::Rank initial_home(std::uint64_t block) const noexcept { return initial_home_(context_, block); }
 
@@ -93,6 +99,7 @@ class RemoteWords {
   void put(fabric::RemoteAddress word, std::uint64_t value);
 
   fabric::Fabric& fabric_;
+  Interleaver& waits_;
   const fabric::RegionId region_;
   BlockWords* const own_;
   const InitialHome initial_home_;
@@ -115,8 +122,9 @@ class BlockLock {
   /// Sends an answer as a message. Its receiver stores it in the block's `answer`.
   using Tell = void (*)(void* context, fabric::Rank to, std::uint64_t block, Answer answer);
 
-  BlockLock(fabric::Fabric& fabric, RemoteWords& words, Counters& counters, Tell tell, void* context) noexcept
-      : fabric_(fabric), words_(words), counters_(counters), tell_(tell), context_(context) {}
+  BlockLock(fabric::Fabric& fabric, Interleaver& waits, RemoteWords& words, Counters& counters, Tell tell,
+            void* context) noexcept
+      : fabric_(fabric), waits_(waits), words_(words), counters_(counters), tell_(tell), context_(context) {}
 
   /// Takes the lock if this rank was the last to have it and nobody has it now. Costs an atomic instruction.
   bool try_lock_own(std::uint64_t block);
@@ -130,6 +138,7 @@ class BlockLock {
 
  private:
   fabric::Fabric& fabric_;
+  Interleaver& waits_;
   RemoteWords& words_;
   Counters& counters_;
   const Tell tell_;

@@ -43,13 +43,16 @@ struct Dials {
   std::uint32_t cool_after = 4;
   /// Blocks that were read after earlier acquires at the same place are brought up to date at the acquire.
   bool prefetch = true;
-  /// One in so many of them is left invalid instead, to see whether it is still read; 0: none ever.
+  /// After so many times, or half as many, one is left invalid instead, to see whether it is still read; if
+  /// it is, the next time comes twice as late. 0: never.
   std::uint32_t probe_one_in = 64;
 };
 
 /// Dials of all segments of a rank.
 struct SpaceDials {
   std::size_t notice_capacity = 1024;  ///< of a signature (figure 3.23)
+  /// Blocks that a fence takes from other ranks at a time, at most; 0 or 1: one after the other.
+  unsigned parallel_releases = 16;
 };
 
 }  // namespace craton::coherence

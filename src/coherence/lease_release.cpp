@@ -10,7 +10,11 @@ namespace craton::coherence {
 
 LeaseRelease::LeaseRelease(fabric::Fabric& fabric, fabric::HandlerId handler, SignatureExchange& exchange,
                            const SpaceDials& dials)
-    : fabric_(fabric), handler_(handler), exchange_(exchange), known_(dials.notice_capacity) {
+    : fabric_(fabric),
+      handler_(handler),
+      waits_(fabric, dials.parallel_releases),
+      exchange_(exchange),
+      known_(dials.notice_capacity) {
   fabric_.set_handler(handler_, &LeaseRelease::arrived, this);
 }
 

@@ -89,6 +89,8 @@ class LeaseRelease {
     race_context_ = context;
   }
   Counters& counters() noexcept { return counters_; }
+  /// By which all code waits that fences may run several times at a time.
+  Interleaver& waits() noexcept { return waits_; }
 
  private:
   friend class LeaseSegment;
@@ -117,6 +119,7 @@ class LeaseRelease {
   fabric::Fabric& fabric_;
   const fabric::HandlerId handler_;
   Counters counters_;
+  Interleaver waits_;
   std::vector<std::unique_ptr<LeaseSegment>> segments_;
   std::atomic<Timestamp> min_write_ts_{0};  ///< of all that this rank has acquired
   fiber::Mutex release_fence_;              ///< one at a time: nobody may take another's writes for published

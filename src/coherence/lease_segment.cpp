@@ -49,8 +49,9 @@ LeaseSegment::LeaseSegment(LeaseRelease& space, fabric::Fabric& fabric, SegmentI
       twins_(setup.own_twins),
       initial_homes_(setup.initial_homes),
       dials_(checked(setup.dials)),
-      words_(fabric, setup.words, setup.own_words, &LeaseSegment::initial_home, this),
-      lock_(fabric, words_, counters_, &LeaseSegment::tell, this),
+      waits_(space.waits()),
+      words_(fabric, waits_, setup.words, setup.own_words, &LeaseSegment::initial_home, this),
+      lock_(fabric, waits_, words_, counters_, &LeaseSegment::tell, this),
       states_(setup.pages.blocks()),
       scratch_(block_bytes_) {
   CRATON_ASSERT(block_bytes_ % 32 == 0);
@@ -259,7 +260,7 @@ void LeaseSegment::start_get_bytes(fabric::Rank from, fabric::RegionId region, s
 void LeaseSegment::get_bytes(fabric::Rank from, fabric::RegionId region, std::uint64_t index, std::byte* to) {
   fabric::Completion completion;
   start_get_bytes(from, region, index, to, completion);
-  wait_for(fabric_, completion);
+  waits_.wait(completion);
 }
 
 void LeaseSegment::put_bytes(fabric::Rank to, fabric::RegionId region, std::uint64_t index,
@@ -267,15 +268,14 @@ void LeaseSegment::put_bytes(fabric::Rank to, fabric::RegionId region, std::uint
   fabric::Completion completion;
   fabric_.put({.rank = to, .region = region, .offset = index * block_bytes_ + first_byte}, from, bytes,
               completion);
-  wait_for(fabric_, completion);
+  waits_.wait(completion);
   Counters::add(counters_.put_bytes, bytes);
 }
 
 void LeaseSegment::back_off(unsigned& round) {
   const TimeNs pause_ns = first_back_off_ns << std::min(round++, back_off_doublings);
   const auto lost = [this] { return fabric_.lost_ranks() != 0; };
-  if (fabric_.wait_until(lost, fabric_.clock().now_ns() + pause_ns) == fabric::Status::ok)
-    throw_lost(fabric_);
+  if (waits_.wait_until(lost, fabric_.clock().now_ns() + pause_ns) == fabric::Status::ok) throw_lost(fabric_);
 }
 
 // ---- Getting ready to be written
@@ -320,7 +320,7 @@ void LeaseSegment::settle(std::uint64_t index, Block& block) {
     const auto done = [&] { return lease::is_moved(words_.own_lease(index)) || fabric_.lost_ranks() != 0; };
     // Who took it may have closed it after we asked to be woken, and then has forgotten that: look again.
     const bool in_time =
-        fabric_.wait_until(done, fabric_.clock().now_ns() + (first_back_off_ns << back_off_doublings)) ==
+        waits_.wait_until(done, fabric_.clock().now_ns() + (first_back_off_ns << back_off_doublings)) ==
         fabric::Status::ok;
     if (in_time && !lease::is_moved(words_.own_lease(index))) throw_lost(fabric_);
   }

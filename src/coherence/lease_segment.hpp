@@ -118,6 +118,7 @@ class LeaseSegment final : public vm::FaultHandler {
 
   // Releases (lease_segment_release.cpp).
   void release_all(std::vector<WriteNotice>& notices);
+  void release_elsewhere(const std::vector<std::uint64_t>& indices, std::vector<WriteNotice>& notices);
   bool release(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
   bool release_at_home(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
   bool merge_and_move(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
@@ -186,6 +187,7 @@ class LeaseSegment final : public vm::FaultHandler {
   std::byte* const twins_;
   const InitialHomes initial_homes_;
   const Dials dials_;
+  Interleaver& waits_;
   RemoteWords words_;
   BlockLock lock_;
   ZeroedArray<Block> states_;

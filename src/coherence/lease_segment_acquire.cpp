@@ -198,7 +198,7 @@ void LeaseSegment::refresh_stale(Stale& stale) {
         (last - first) * block_bytes_, completion);
     first = last;
   }
-  wait_for(fabric_, completion);
+  waits_.wait(completion);
   for (const Fetch& each : fetches) {
     Block& block = states_[each.index];
     if (block.dirty) {

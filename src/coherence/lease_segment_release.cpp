@@ -22,6 +22,7 @@ std::uint64_t bit_of(fabric::Rank rank) noexcept {
 
 void LeaseSegment::release_all(std::vector<WriteNotice>& notices) {
   if (!has_writes()) return;
+  std::vector<std::uint64_t> elsewhere;
   std::uint64_t next = 0;
   {
     const StateGuard guard(list_lock_);
@@ -36,7 +37,37 @@ void LeaseSegment::release_all(std::vector<WriteNotice>& notices) {
       block.listed = false;
     }
     const std::lock_guard busy(block.busy);
+    if (!block.dirty) continue;
+    if (floating() && lock_.try_lock_own(index)) {
+      if (release_at_home(index, block, notices)) list_dirty(index, block);
+      lock_.unlock(index);
+    } else {
+      elsewhere.push_back(index);
+    }
+  }
+  release_elsewhere(elsewhere, notices);
+}
+
+/// Releases blocks whose home is not here, many at a time.
+void LeaseSegment::release_elsewhere(const std::vector<std::uint64_t>& indices,
+                                     std::vector<WriteNotice>& notices) {
+  const auto release_one = [&](std::uint64_t index) {
+    Block& block = states_[index];
     if (block.dirty && release(index, block, notices)) list_dirty(index, block);
+  };
+  std::vector<std::uint64_t> later;
+  space_.waits().run(indices.size(), [&](std::size_t i) {
+    const std::unique_lock busy(states_[indices[i]].busy, std::try_to_lock);
+    if (busy.owns_lock()) {
+      release_one(indices[i]);
+    } else {
+      later.push_back(indices[i]);
+    }
+  });
+  // A thread that handles a fault has these. It may wait for a rank that waits for one of the blocks above.
+  for (const std::uint64_t index : later) {
+    const std::lock_guard busy(states_[index].busy);
+    release_one(index);
   }
 }
 
@@ -151,7 +182,7 @@ LeaseSegment::Taken LeaseSegment::take_home(std::uint64_t index, Block& block, b
     words_.start_swap_lease(home, index, lease::closed, old_lease, asked);
     words_.start_get(home, index, words, asked);
     if (with_bytes) start_get_bytes(home, data_region_, index, incoming.data(), asked);
-    wait_for(fabric_, asked);
+    waits_.wait(asked);
   }
   words_.decode(home, index, words);
   old_lease = words_.decode_lease(home, index, old_lease);
@@ -182,7 +213,7 @@ LeaseSegment::Taken LeaseSegment::take_home(std::uint64_t index, Block& block, b
   } else {
     std::memcpy(data(index), incoming.data(), block_bytes_);
   }
-  wait_for(fabric_, told);
+  waits_.wait(told);
   const std::uint64_t asked = old_lease | words_.decode_lease(home, index, closed_lease);
   if ((asked & lease::awaited) != 0 && fabric_.wake(home) != fabric::Status::ok) throw_lost(fabric_);
   return {.from = home, .write_ts = write_ts, .updater = words.updater};
@@ -333,7 +364,7 @@ void LeaseSegment::invalidate_sharers(std::uint64_t index, Block& block, std::ui
   const auto answered = [&] {
     return block.acks_due.load(std::memory_order_acquire) == 0 || fabric_.lost_ranks() != 0;
   };
-  const fabric::Status waited = fabric_.wait_until(answered);
+  const fabric::Status waited = waits_.wait_until(answered);
   if (waited != fabric::Status::ok || block.acks_due.load() != 0) throw_lost(fabric_);
 }
 

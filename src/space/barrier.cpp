@@ -59,10 +59,13 @@ void Barrier::meet_ranks(std::uint32_t site) {
   while (waits != 0) {
     if (waits == 1) send(waiting[0], all);
     std::size_t next = 0;
-    wait_for_links([&] {
+    const auto one_has_arrived = [&] {
       for (next = 0; next < waits && !has_arrived(waiting[next]);) ++next;
       return next < waits;
-    });
+    };
+    const auto near = [this](std::size_t link) { return is_near(link); };
+    const bool words_may_come = std::any_of(waiting.begin(), waiting.begin() + waits, near);
+    wait_for_links(one_has_arrived, words_may_come ? polls_ : 0);
     take(waiting[next], all);
     told[tells++] = waiting[next];
     waiting[next] = waiting[--waits];
@@ -117,12 +120,11 @@ bool Barrier::has_arrived(std::size_t link) noexcept {
          arrivals_[link][number() % 2].whole.load(std::memory_order_acquire);
 }
 
-/// Looks for some time before it sleeps. The condition must get true by what arrives on a link.
-void Barrier::wait_for_links(FunctionRef<bool()> condition) {
-  constexpr unsigned polls_before_waking = 16;
-  for (unsigned poll = 0; poll < polls_; ++poll) {
+/// The condition must get true by what arrives on a link.
+void Barrier::wait_for_links(FunctionRef<bool()> condition, unsigned polls) {
+  for (unsigned poll = 0; poll < polls; ++poll) {
     if (condition()) return;
-    if (poll == polls_before_waking) wake_told();
+    if (poll == polls / 2) wake_told();
     fiber::NativeSystem::pause();
   }
   wake_told();

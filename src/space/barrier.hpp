@@ -9,8 +9,8 @@
 ///        / \         / \     and to 4 what all but 4 have, once it has heard from 0 and 3
 ///       3   4       5   6
 ///
-/// Between ranks of a node a signature that says nothing is one store into the other's memory, which it polls
-/// for some 20 us before it sleeps; all else is messages.
+/// Between ranks of a node a signature that says nothing is one store into the other's memory; all else is
+/// messages.
 #pragma once
 
 #include <array>
@@ -26,8 +26,9 @@
 
 namespace craton::space {
 
-/// How often a rank looks for a word of another before it sleeps: about 20 us.
-inline constexpr unsigned barrier_polls = 400;
+/// How often a rank looks for nothing but words of its node's ranks, about 2 us: then it serves the fabric as
+/// well.
+inline constexpr unsigned barrier_polls = 40;
 
 class Barrier {
  public:
@@ -54,7 +55,7 @@ class Barrier {
     std::uint64_t words[2];
   };
   struct Words {
-    Line sleeps;  ///< 1: this rank is about to sleep; who stores here wakes it
+    Line sleeps;  ///< 1: this rank waits in the fabric, and may sleep; who stores here wakes it
     /// The last even and the last odd barrier for which a link had nothing to tell: a fast neighbour may be a
     /// barrier ahead.
     std::array<Line, links_at_most> nothing;
@@ -76,9 +77,12 @@ class Barrier {
   void send(std::size_t link, const coherence::Signature& signature);
   void wake_told();
   void send_message(fabric::Rank to, const coherence::Signature& signature);
+  bool is_near(std::size_t link) const noexcept {
+    return fabric_.direct(neighbour(link), region_) != nullptr;
+  }
   bool has_arrived(std::size_t link) noexcept;
   void take(std::size_t link, coherence::Signature& signature);
-  void wait_for_links(FunctionRef<bool()> condition);
+  void wait_for_links(FunctionRef<bool()> condition, unsigned polls);
   /// This barrier, counted from 1.
   std::uint64_t number() const noexcept { return generation_.load(std::memory_order_relaxed) + 1; }
   static constexpr std::size_t to_parent = 0;  ///< the links; to the children from 1 on

@@ -14,9 +14,9 @@ Mutexes::Mutexes(fabric::Fabric& fabric, coherence::LeaseRelease& protocol, fabr
       handler_(handler),
       count_(count),
       memory_("craton mutexes", count * sizeof(coherence::BlockWords)),
-      words_(fabric, region, reinterpret_cast<coherence::BlockWords*>(memory_.data()), &Mutexes::initial_home,
-             this),
-      lock_(fabric, words_, protocol.counters(), &Mutexes::tell, this),
+      words_(fabric, protocol.waits(), region, reinterpret_cast<coherence::BlockWords*>(memory_.data()),
+             &Mutexes::initial_home, this),
+      lock_(fabric, protocol.waits(), words_, protocol.counters(), &Mutexes::tell, this),
       locals_(count) {
   fabric_.set_handler(handler_, &Mutexes::arrived, this);
   fabric_.register_region(region_, memory_);

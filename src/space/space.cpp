@@ -130,7 +130,7 @@ Space::Space(fabric::Fabric& fabric, const SpaceOptions& options)
       reservation_(reserve(options.address_bytes)),
       board_(fabric, options.first_region + board_region, options.notice_capacity),
       protocol_(fabric, handler(options, protocol_handler), board_,
-                {.notice_capacity = options.notice_capacity}),
+                {.notice_capacity = options.notice_capacity, .parallel_releases = options.parallel_releases}),
       barrier_(fabric, protocol_, options.first_region + barrier_region, handler(options, barrier_handler),
                options.threads, options.notice_capacity),
       mutexes_(fabric, protocol_, options.first_region + mutex_region, handler(options, mutex_handler),

@@ -33,6 +33,7 @@ namespace craton::space {
 
 struct SpaceOptions {
   std::size_t notice_capacity = 1024;  ///< write notices in a signature, at most
+  unsigned parallel_releases = 16;     ///< blocks that a release takes from other ranks at a time
   std::uint32_t mutexes = 1024;        ///< how many there are
   unsigned threads = 1;                ///< of each rank that take part in barriers
   std::string mechanism = "auto";      ///< of page tables: see vm::choose_mechanism

@@ -135,6 +135,7 @@ class RandomRun {
     phases_ = static_cast<unsigned>(random_.between(1, 4));
     steps_ = static_cast<unsigned>(random_.between(4, 24));
     notices_ = random_.pick(std::array<std::size_t, 5>{0, 1, 3, 16, 1024});
+    parallel_ = random_.pick(std::array<unsigned, 3>{1, 2, 4});
     world_ =
         std::make_unique<World>(fabric::sim::Options{.size = ranks,
                                                      .seed = seed_,
@@ -154,6 +155,7 @@ class RandomRun {
     std::string story = outcome.failure + "\n  segments:";
     for (const SegmentShape& shape : shapes_) story += "\n    " + describe(shape.dials);
     return story + "\n  notices: " + std::to_string(notices_) +
+           ", releases at a time: " + std::to_string(parallel_) +
            ", threads a rank: " + std::to_string(threads_) +
            "\n  replay: CRATON_SIM_SEED=" + std::to_string(seed_) +
            " build/bin/test_coherence --gtest_filter='Part/RandomPrograms.*/0'\n";
@@ -225,8 +227,9 @@ class RandomRun {
   void main(SimFabric& fabric) {
     const Rank rank = fabric.rank();
     fabrics_[rank] = &fabric;
-    ranks_[rank] = std::make_unique<SimRank>(fabric, shapes_, SpaceDials{.notice_capacity = notices_},
-                                             threads_, static_cast<std::uint32_t>(guarded_.size()));
+    ranks_[rank] = std::make_unique<SimRank>(
+        fabric, shapes_, SpaceDials{.notice_capacity = notices_, .parallel_releases = parallel_}, threads_,
+        static_cast<std::uint32_t>(guarded_.size()));
     ranks_[rank]->protocol().set_race_handler(
         [](void* self, const Race& race) {
           static_cast<RandomRun*>(self)->world_->fail(
@@ -423,6 +426,7 @@ class RandomRun {
   unsigned phases_ = 1;
   unsigned steps_ = 1;
   std::size_t notices_ = 0;
+  unsigned parallel_ = 1;
   std::unique_ptr<World> world_;
   std::vector<SegmentShape> shapes_;
   std::vector<Item> items_;
