@@ -11,12 +11,12 @@ constexpr fabric::HandlerId barrier_handler = fabric::first_free_handler + 3;
 constexpr fabric::HandlerId mutex_handler = barrier_handler + 1;
 }  // namespace
 
-SimRank::Memory::Memory(SegmentId id, const SegmentShape& shape)
+SimRank::Memory::Memory(fabric::sim::SimFabric& fabric, SegmentId id, const SegmentShape& shape)
     : data("data", shape.block_bytes * shape.blocks),
       twins("twins", shape.block_bytes * shape.blocks),
       words("words", sizeof(BlockWords) * shape.blocks),
       home_bytes("home bytes", shape.dials.home == Home::fixed ? shape.block_bytes * shape.blocks : 1),
-      pages(data.data(), shape.block_bytes, shape.blocks),
+      pages(fabric, data.data(), shape.block_bytes, shape.blocks),
       first_region(id * regions_a_segment) {}
 
 SimRank::SimRank(fabric::sim::SimFabric& fabric, const std::vector<SegmentShape>& shapes,
@@ -27,7 +27,7 @@ SimRank::SimRank(fabric::sim::SimFabric& fabric, const std::vector<SegmentShape>
       barrier_(fabric, protocol_, barrier_region, barrier_handler, threads, dials.notice_capacity, 0),
       mutexes_(fabric, protocol_, mutex_region, mutex_handler, mutexes) {
   for (const SegmentShape& shape : shapes) {
-    segments_.push_back(std::make_unique<Memory>(static_cast<SegmentId>(segments_.size()), shape));
+    segments_.push_back(std::make_unique<Memory>(fabric, static_cast<SegmentId>(segments_.size()), shape));
     Memory& memory = *segments_.back();
     fabric.register_region(memory.first_region, memory.data);
     fabric.register_region(memory.first_region + 1, memory.twins);

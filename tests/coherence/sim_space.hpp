@@ -21,15 +21,19 @@
 
 namespace craton::coherence::test {
 
-/// A page table that only keeps account; the program's loads and stores ask it.
+/// A page table that only keeps account; the program's loads and stores ask it. Where the world's times are
+/// of a model, the rank's CPU is charged with faults and with taking access away.
 class AccountPageTable final : public vm::PageTable {
  public:
-  AccountPageTable(std::byte* system_view, std::size_t block_bytes, std::uint64_t blocks)
-      : vm::PageTable(system_view, block_bytes, blocks), access_(blocks, vm::Access::none) {}
+  AccountPageTable(fabric::sim::SimFabric& fabric, std::byte* system_view, std::size_t block_bytes,
+                   std::uint64_t blocks)
+      : vm::PageTable(system_view, block_bytes, blocks), fabric_(fabric), access_(blocks, vm::Access::none) {}
 
   using vm::PageTable::set_access;
   void set_access(std::span<const vm::Run> runs, vm::Access access) override {
     for (const vm::Run& run : runs) {
+      // Giving access is part of a fault.
+      if (access < access_[run.first]) charge(&fabric::sim::LocalTimes::protect_ns);
       for (std::uint64_t i = 0; i < run.count; ++i) access_[run.first + i] = access;
     }
   }
@@ -38,16 +42,25 @@ class AccountPageTable final : public vm::PageTable {
   /// One instruction of the program: faults until it is allowed, then copies.
   void load(vm::FaultHandler& handler, std::uint64_t offset, void* to, std::size_t bytes) {
     const vm::BlockIndex block = offset / block_bytes();
-    while (access_[block] == vm::Access::none) handler.fault(block, false);
+    while (access_[block] == vm::Access::none) fault(handler, block, false);
     std::memcpy(to, system_view() + offset, bytes);
   }
   void store(vm::FaultHandler& handler, std::uint64_t offset, const void* from, std::size_t bytes) {
     const vm::BlockIndex block = offset / block_bytes();
-    while (access_[block] != vm::Access::write) handler.fault(block, true);
+    while (access_[block] != vm::Access::write) fault(handler, block, true);
     std::memcpy(system_view() + offset, from, bytes);
   }
 
  private:
+  void fault(vm::FaultHandler& handler, vm::BlockIndex block, bool write) {
+    charge(&fabric::sim::LocalTimes::fault_ns);
+    handler.fault(block, write);
+  }
+  void charge(TimeNs fabric::sim::LocalTimes::*what) {
+    if (const auto* const times = fabric_.local_times()) fabric_.charge(times->*what);
+  }
+
+  fabric::sim::SimFabric& fabric_;
   std::vector<vm::Access> access_;
 };
 
@@ -85,7 +98,7 @@ class SimRank {
 
  private:
   struct Memory {
-    Memory(SegmentId id, const SegmentShape& shape);
+    Memory(fabric::sim::SimFabric& fabric, SegmentId id, const SegmentShape& shape);
     fabric::RegionMemory data, twins, words, home_bytes;
     AccountPageTable pages;
     fabric::RegionId first_region;

@@ -4,9 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "base/clock.hpp"
 #include "fabric/sim/random.hpp"
+#include "fabric/sim/timing.hpp"
 #include "fabric/types.hpp"
 
 namespace craton::fabric::sim {
@@ -39,6 +41,9 @@ struct Options {
   std::uint32_t kill_one_in = 0;  ///< chance, at each event, that a rank is killed: one in so many; 0: none
   Rank kills_at_most = 1;         ///< by kill_one_in
   Mutation mutation = Mutation::none;
+  /// Times of a model instead of the seed's, and then no pauses, preemptions, spurious wake-ups, torn
+  /// operations, mutations, random kills or direct neighbours: the seed decides nothing but World::random().
+  std::optional<Timing> timing{};
 };
 
 /// How long things take and how often odd ones happen in one world, drawn from its seed. That worlds differ
@@ -58,23 +63,28 @@ struct Profile {
         ring_bytes(random.pick(std::array<std::size_t, 4>{1, 2, 4, 16}) *
                    (max_message_bytes + message_header_bytes)),
         pieces_at_most(random.pick(std::array<std::uint32_t, 4>{1, 2, 3, 8})) {}
+  /// Of a world with Options::timing: no delays but the model's, nothing odd, the roomiest rings.
+  Profile() noexcept = default;
 
   static constexpr std::size_t message_header_bytes =
       16;  ///< what a message costs in a ring beside its payload
   static constexpr std::array<TimeNs, 3> scales{50, 500, 5000};
 
-  TimeNs pace_ns;                 ///< until a fiber that can run does
-  TimeNs effect_ns;               ///< from issue to effect at the target
-  TimeNs answer_ns;               ///< from there to completion
-  TimeNs message_ns;              ///< from send to arrival
-  TimeNs bad_news_ns;             ///< from a death until a peer learns of it
-  std::uint32_t preempt_one_in;   ///< chance that a call of the fabric lets others run
-  std::uint32_t spurious_one_in;  ///< chance that a put wakes its target's waiters, which none may rely on
-  std::uint32_t pause_one_in;     ///< chance, each time a fiber runs, that its rank stops for long
-  std::uint32_t
-      late_read_one_in;    ///< chance that a put's source is read at its effect and not when it is issued
-  std::size_t ring_bytes;  ///< room for messages on the way between a pair of ranks
-  std::uint32_t pieces_at_most;  ///< into which a get or put is split
+  TimeNs pace_ns = 0;                ///< until a fiber that can run does
+  TimeNs effect_ns = 0;              ///< from issue to effect at the target
+  TimeNs answer_ns = 0;              ///< from there to completion
+  TimeNs message_ns = 0;             ///< from send to arrival
+  TimeNs bad_news_ns = 0;            ///< from a death until a peer learns of it
+  std::uint32_t preempt_one_in = 0;  ///< chance that a call of the fabric lets others run
+  std::uint32_t spurious_one_in =
+      0;                           ///< chance that a put wakes its target's waiters, which none may rely on
+  std::uint32_t pause_one_in = 0;  ///< chance, each time a fiber runs, that its rank stops for long
+  std::uint32_t late_read_one_in =
+      1;  ///< chance that a put's source is read at its effect and not when it is issued
+  std::size_t ring_bytes =
+      16 *
+      (max_message_bytes + message_header_bytes);  ///< room for messages on the way between a pair of ranks
+  std::uint32_t pieces_at_most = 1;                ///< into which a get or put is split
 };
 
 }  // namespace craton::fabric::sim

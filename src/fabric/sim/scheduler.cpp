@@ -63,6 +63,7 @@ TimeNs Scheduler::after(TimeNs scale_ns, Action action) {
 
 TimeNs Scheduler::random_delay(TimeNs scale_ns) noexcept {
   constexpr std::uint64_t longest_tail = std::uint64_t{1} << 12U;  // two bits a doubling, at most 6 doublings
+  if (scale_ns == 0) return 0;
   const int doublings = std::countr_zero(random_.next() | longest_tail) / 2;
   return 1 + static_cast<TimeNs>(
                  random_.below(static_cast<std::uint64_t>(scale_ns) << static_cast<unsigned>(doublings)));
@@ -133,6 +134,17 @@ void Scheduler::yield(bool may_unwind) {
   fiber.doing_ = "ready to run";
   fiber.may_unwind_ = may_unwind;
   make_ready(fiber);
+  suspend(fiber);
+  fiber.may_unwind_ = true;
+}
+
+void Scheduler::sleep_until(const char* doing, TimeNs until_ns, bool may_unwind) {
+  if (until_ns <= clock_.now_ns()) return;
+  Fiber& fiber = *current_;
+  fiber.state_ = Fiber::State::ready;
+  fiber.doing_ = doing;
+  fiber.may_unwind_ = may_unwind;
+  at(until_ns, [this, &fiber] { run_when_not_paused(fiber); });
   suspend(fiber);
   fiber.may_unwind_ = true;
 }

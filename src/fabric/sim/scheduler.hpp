@@ -91,7 +91,7 @@ class Scheduler {
   std::uint64_t steps() const noexcept { return steps_; }
   std::size_t events() const noexcept { return events_.size(); }
   const ManualClock& clock() const noexcept { return clock_; }
-  /// A delay that is mostly about half of `scale_ns` and now and then up to 64 times as long.
+  /// A delay that is mostly about half of `scale_ns` and now and then up to 64 times as long; 0 if that is 0.
   TimeNs random_delay(TimeNs scale_ns) noexcept;
 
   // ---- Fibers
@@ -103,6 +103,9 @@ class Scheduler {
   /// Lets others run. Only from a fiber. \param may_unwind whether the caller throws RankKilled if its rank
   /// dies now
   void yield(bool may_unwind);
+  /// Suspends the running fiber until a time of the clock; wake() does not end it. \param may_unwind as
+  /// yield()
+  void sleep_until(const char* doing, TimeNs until_ns, bool may_unwind);
   /// Suspends the running fiber until wake() or, about, the deadline. \returns false if it was the deadline
   bool block(const char* doing, TimeNs deadline_ns);
   /// Lets a blocked fiber run again. No effect on others.

@@ -64,17 +64,22 @@ void SimFabric::agent_main() {
       world_.scheduler_.block("idle", no_deadline);
       continue;
     }
-    const std::function<void()> work = std::move(work_.front());
+    const Work work = std::move(work_.front());
     work_.pop_front();
-    work();
+    if (work.cost_ns != 0) {
+      world_.scheduler_.sleep_until("receives", claim_cpu(work.cost_ns), true);
+      if (dead()) break;
+    }
+    work.run();
     if (dead()) break;
+    stay_awake();
     wake_waiters();
     maybe_preempt();
   }
 }
 
-void SimFabric::enqueue(std::function<void()> work) {
-  work_.push_back(std::move(work));
+void SimFabric::enqueue(std::function<void()> work, TimeNs cost_ns) {
+  work_.push_back({.run = std::move(work), .cost_ns = cost_ns});
   wake_agents();
 }
 
@@ -134,8 +139,10 @@ Status SimFabric::wait_for(const char* doing, FunctionRef<bool()> condition, Tim
     in_condition_ = false;
     if (holds) return Status::ok;
     // A deadline may be noticed at any time after it has passed.
-    if (timer_passed || (clock().now_ns() >= deadline_ns && world_.random_.one_in(2)))
+    if (timer_passed ||
+        (clock().now_ns() >= deadline_ns && (world_.timing() != nullptr || world_.random_.one_in(2))))
       return Status::timed_out;
+    stay_awake();
     timer_passed = !world_.scheduler_.block(doing, deadline_ns);
   }
 }
@@ -249,6 +256,13 @@ void SimFabric::issue(OperationRef operation) {
   if (dead()) return operation->completion->finish_inline(Status::peer_lost);
   check_range(operation->remote, operation->bytes);
   maybe_preempt();
+  TimeNs paid_ns = 0;
+  if (world_.timing() != nullptr) {
+    const LogGP& model = world_.model(rank(), operation->remote.rank);
+    const bool loads_and_stores = model.one_sided == OneSided::initiator_cpu;
+    paid_ns =
+        pay(loads_and_stores ? model.access_ns + model.transfer_ns(operation->bytes) : model.overhead_ns);
+  }
   if (dead()) return operation->completion->finish_inline(Status::peer_lost);
   world_.scheduler_.note("issue", rank(), operation->remote.rank, operation->remote.offset);
   operation->completion->start();
@@ -262,11 +276,56 @@ void SimFabric::issue(OperationRef operation) {
   if (!alive_[operation->remote.rank]) {
     operation->dropped = true;
     complete_later(operation, Status::peer_lost);
+  } else if (world_.timing() != nullptr) {
+    start_timed(operation, paid_ns);
   } else {
     split(operation);
     if (early) complete_later(operation, Status::ok);
   }
   maybe_preempt();
+}
+
+/// The rank's CPU does something more, after what it has to do already. \returns when it is done
+TimeNs SimFabric::claim_cpu(TimeNs ns) noexcept {
+  cpu_free_ns_ = std::max(cpu_free_ns_, clock().now_ns()) + ns;
+  return cpu_free_ns_;
+}
+
+/// What a message, a request or an answer of `source` that arrives now costs this rank until it has it.
+TimeNs SimFabric::receive_ns(Rank source) const noexcept {
+  const LogGP& model = world_.model(source, rank());
+  const bool asleep = clock().now_ns() > asleep_from_ns_ && clock().now_ns() >= cpu_free_ns_ && work_.empty();
+  return model.overhead_ns + (asleep ? model.wake_ns : 0);
+}
+
+void SimFabric::stay_awake() noexcept {
+  if (const LocalTimes* const times = local_times()) asleep_from_ns_ = clock().now_ns() + times->polling_ns;
+}
+
+/// The same, and the calling program goes on after it. Handlers and callbacks do not wait: what comes after
+/// them on their rank's agent does. \returns when it is done
+TimeNs SimFabric::pay(TimeNs ns) {
+  const TimeNs paid_ns = claim_cpu(ns);
+  if (world_.scheduler_.current() != nullptr && !on_agent())
+    world_.scheduler_.sleep_until("pays an overhead", paid_ns, false);
+  return paid_ns;
+}
+
+/// Sends the request of an operation, or does it here, once the issue has been paid for.
+void SimFabric::start_timed(const OperationRef& operation, TimeNs paid_ns) {
+  const Rank target = operation->remote.rank;
+  const LogGP& model = world_.model(rank(), target);
+  const auto take_all = [this, operation] { take_effect(operation, 0, operation->bytes); };
+  if (model.one_sided == OneSided::initiator_cpu) return world_.scheduler_.at(paid_ns, take_all);
+  const std::size_t carried = operation->kind == Kind::put ? operation->bytes : 0;
+  world_.carry(rank(), target, carried, paid_ns, [this, target, &model, take_all] {
+    if (model.one_sided == OneSided::target_cpu) {
+      if (!world_.dead(target))
+        world_.fabrics_[target]->enqueue(take_all, world_.fabrics_[target]->receive_ns(rank()));
+    } else {
+      take_all();
+    }
+  });
 }
 
 /// Cuts an operation into pieces that take effect each at its own time, but for those that must not be torn.
@@ -305,9 +364,10 @@ void SimFabric::take_effect(const OperationRef& operation, std::size_t first, st
   const Rank target = operation->remote.rank;
   std::byte* memory = world_.memory(target, operation->remote.region) + operation->remote.offset;
   world_.scheduler_.note("effect", rank(), target, operation->remote.offset + first);
-  if (operation->kind == Kind::atomic) return take_atomic_effect(operation);
   std::vector<std::byte> payload;
-  if (operation->kind == Kind::get) {
+  if (operation->kind == Kind::atomic) {
+    payload = take_atomic_effect(operation);
+  } else if (operation->kind == Kind::get) {
     payload.assign(memory + first, memory + first + bytes);
   } else {
     const std::byte* source = operation->source != nullptr ? operation->source : operation->captured.data();
@@ -319,12 +379,34 @@ void SimFabric::take_effect(const OperationRef& operation, std::size_t first, st
     }
     if (world_.random_.one_in(world_.profile_.spurious_one_in)) world_.fabrics_[target]->wake_waiters();
   }
-  world_.scheduler_.after(world_.profile_.answer_ns, [this, operation, first, answered = std::move(payload)] {
-    answer(operation, first, answered);
-  });
+  send_answer(operation, first, std::move(payload));
 }
 
-void SimFabric::take_atomic_effect(const OperationRef& operation) {
+void SimFabric::send_answer(const OperationRef& operation, std::size_t first,
+                            std::vector<std::byte> payload) {
+  const Rank target = operation->remote.rank;
+  const std::size_t carried = operation->kind == Kind::get ? payload.size() : 0;
+  const auto answered = [this, operation, first, bytes = std::move(payload)] {
+    answer(operation, first, bytes);
+  };
+  if (world_.timing() == nullptr) {
+    world_.scheduler_.after(world_.profile_.answer_ns, answered);
+    return;
+  }
+  const LogGP& model = world_.model(rank(), target);
+  switch (model.one_sided) {
+    case OneSided::initiator_cpu:
+      return answered();
+    case OneSided::target_cpu:
+      return world_.carry(target, rank(), carried, world_.fabrics_[target]->claim_cpu(model.overhead_ns),
+                          answered);
+    case OneSided::target_nic:
+      return world_.carry(target, rank(), carried, clock().now_ns(), answered);
+  }
+}
+
+/// \returns what the word was before
+std::vector<std::byte> SimFabric::take_atomic_effect(const OperationRef& operation) {
   std::byte* memory =
       world_.memory(operation->remote.rank, operation->remote.region) + operation->remote.offset;
   std::uint64_t before = 0;
@@ -351,9 +433,7 @@ void SimFabric::take_atomic_effect(const OperationRef& operation) {
   }
   std::vector<std::byte> payload(8);
   std::memcpy(payload.data(), &before, 8);
-  world_.scheduler_.after(world_.profile_.answer_ns, [this, operation, answered = std::move(payload)] {
-    answer(operation, 0, answered);
-  });
+  return payload;
 }
 
 void SimFabric::answer(const OperationRef& operation, std::size_t first,
@@ -369,7 +449,12 @@ void SimFabric::answer(const OperationRef& operation, std::size_t first,
 
 void SimFabric::complete_later(const OperationRef& operation, Status status) {
   operation->answered = true;
-  enqueue([this, operation, status] {
+  TimeNs cost_ns = 0;
+  if (world_.timing() != nullptr) {
+    const LogGP& model = world_.model(rank(), operation->remote.rank);
+    if (model.one_sided != OneSided::initiator_cpu) cost_ns = receive_ns(operation->remote.rank);
+  }
+  const auto complete = [this, operation, status] {
     world_.scheduler_.note("complete", rank(), operation->remote.rank, operation->number);
     Completion& completion = *operation->completion;
     if (world_.options_.mutation == Mutation::repeat_callbacks && world_.random_.one_in(16)) {
@@ -377,7 +462,8 @@ void SimFabric::complete_later(const OperationRef& operation, Status status) {
     }
     completion.finish(status);
     in_flight_.erase(operation->number);
-  });
+  };
+  enqueue(complete, cost_ns);
 }
 
 // ---- Messages
@@ -392,7 +478,7 @@ void SimFabric::set_handler(HandlerId id, Handler handler, void* context) {
   // Those that have been waiting go before later ones, which may be queued already.
   const auto early = std::exchange(entry.early, {});
   std::for_each(early.rbegin(), early.rend(), [this](const auto& waited) {
-    work_.push_front([this, waited] { run_handler(waited.first, waited.second); });
+    work_.push_front({.run = [this, waited] { run_handler(waited.first, waited.second); }, .cost_ns = 0});
   });
   wake_agents();
 }
@@ -413,13 +499,14 @@ Status SimFabric::send(Rank target, HandlerId handler, const void* payload, std:
     world_.scheduler_.block("send", no_deadline);
     throw_if_killed();
   }
+  const TimeNs paid_ns = world_.timing() != nullptr ? pay(world_.model(rank(), target).overhead_ns) : 0;
   if (dead() || !alive_[target]) return Status::peer_lost;
   const auto* first = static_cast<const std::byte*>(payload);
   World::Message message{.number = way.sent++, .handler = handler, .payload = {}};
   if (bytes != 0) message.payload.assign(first, first + bytes);
   world_.scheduler_.note("send", rank(), target, message.number);
   if (room()) {
-    transmit(target, message);
+    transmit(target, message, paid_ns);
   } else {
     way.overflow.push_back(std::move(message));
   }
@@ -427,10 +514,17 @@ Status SimFabric::send(Rank target, HandlerId handler, const void* payload, std:
   return Status::ok;
 }
 
-void SimFabric::transmit(Rank target, const World::Message& message) {
+/// \param ready_ns with timing: when this rank's CPU is done with it
+void SimFabric::transmit(Rank target, const World::Message& message, TimeNs ready_ns) {
   World::Channel& way = world_.channel(rank(), target);
   const Mutation mutation = world_.options_.mutation;
   way.used_bytes += message.payload.size() + Profile::message_header_bytes;
+  SimFabric& peer = *world_.fabrics_[target];
+  if (world_.timing() != nullptr) {
+    world_.carry(rank(), target, message.payload.size(), ready_ns,
+                 [this, &peer, message] { peer.arrived(rank(), message); });
+    return;
+  }
   TimeNs due_ns = clock().now_ns() + world_.scheduler_.random_delay(world_.profile_.message_ns);
   if (mutation != Mutation::reorder_messages) due_ns = std::max(due_ns, way.last_due_ns);
   way.last_due_ns = due_ns;
@@ -439,7 +533,6 @@ void SimFabric::transmit(Rank target, const World::Message& message) {
   }
   const bool twice = mutation == Mutation::repeat_messages && world_.random_.one_in(16);
   if (twice) way.used_bytes += message.payload.size() + Profile::message_header_bytes;
-  SimFabric& peer = *world_.fabrics_[target];
   for (int copy = twice ? 2 : 1; copy > 0; --copy) {
     world_.scheduler_.at(due_ns, [this, &peer, message] { peer.arrived(rank(), message); });
   }
@@ -447,7 +540,8 @@ void SimFabric::transmit(Rank target, const World::Message& message) {
 
 void SimFabric::arrived(Rank source, const World::Message& message) {
   if (dead() || message.number >= world_.channel(source, rank()).lost_from) return;
-  enqueue([this, source, message] { handle(source, message); });
+  const TimeNs cost_ns = world_.timing() != nullptr ? receive_ns(source) : 0;
+  enqueue([this, source, message] { handle(source, message); }, cost_ns);
 }
 
 void SimFabric::handle(Rank source, const World::Message& message) {
@@ -458,8 +552,12 @@ void SimFabric::handle(Rank source, const World::Message& message) {
   if (dead()) return;
   SimFabric& sender = *world_.fabrics_[source];
   const std::size_t bytes = message.payload.size();
-  world_.scheduler_.after(world_.profile_.answer_ns,
-                          [this, &sender, bytes] { sender.return_room(rank(), bytes); });
+  const auto give_back = [this, &sender, bytes] { sender.return_room(rank(), bytes); };
+  if (world_.timing() != nullptr) {
+    world_.scheduler_.at(clock().now_ns() + world_.model(source, rank()).latency_ns, give_back);
+  } else {
+    world_.scheduler_.after(world_.profile_.answer_ns, give_back);
+  }
 }
 
 /// Runs the handler, or keeps the message until there is one.
@@ -482,7 +580,7 @@ void SimFabric::return_room(Rank target, std::size_t bytes) {
              world_.profile_.ring_bytes) {
     World::Message message = std::move(way.overflow.front());
     way.overflow.pop_front();
-    transmit(target, message);
+    transmit(target, message, clock().now_ns());
   }
   if (!dead()) wake_waiters();
 }

@@ -34,6 +34,15 @@ class SimFabric final : public Fabric {
   ~SimFabric() override;
 
   World& world() noexcept { return world_; }
+  /// What this rank's own work takes, where times are of a model; else null.
+  const LocalTimes* local_times() const noexcept {
+    return world_.timing() != nullptr ? &world_.timing()->local : nullptr;
+  }
+  /// This rank's CPU is busy for so long from now on, where times are of a model. Does not wait for it: what
+  /// the rank does next in the fabric, and World::compute, come after it. So it may be called anywhere.
+  void charge(TimeNs ns) noexcept {
+    if (world_.timing() != nullptr) static_cast<void>(claim_cpu(ns));
+  }
 
   Node node_of(Rank rank) const noexcept override { return rank / world_.options_.ranks_per_node; }
   Capabilities capabilities(Rank peer) const noexcept override;
@@ -66,13 +75,21 @@ class SimFabric final : public Fabric {
   void issue(OperationRef operation);
   void split(const OperationRef& operation);
   void take_effect(const OperationRef& operation, std::size_t first, std::size_t bytes);
-  void take_atomic_effect(const OperationRef& operation);
+  std::vector<std::byte> take_atomic_effect(const OperationRef& operation);
+  void send_answer(const OperationRef& operation, std::size_t first, std::vector<std::byte> payload);
   void answer(const OperationRef& operation, std::size_t first, const std::vector<std::byte>& payload);
   void complete_later(const OperationRef& operation, Status status);
   bool reaches_target(const Operation& operation) const noexcept;
 
+  // The same with the times of a model.
+  void start_timed(const OperationRef& operation, TimeNs paid_ns);
+  TimeNs claim_cpu(TimeNs ns) noexcept;
+  TimeNs receive_ns(Rank source) const noexcept;
+  void stay_awake() noexcept;
+  TimeNs pay(TimeNs ns);
+
   // The life of a message.
-  void transmit(Rank target, const World::Message& message);
+  void transmit(Rank target, const World::Message& message, TimeNs ready_ns);
   void arrived(Rank source, const World::Message& message);
   void handle(Rank source, const World::Message& message);
   void run_handler(Rank source, const World::Message& message);
@@ -80,7 +97,8 @@ class SimFabric final : public Fabric {
 
   // The agent.
   void agent_main();
-  void enqueue(std::function<void()> work);
+  /// \param cost_ns of this rank's CPU before the work is done
+  void enqueue(std::function<void()> work, TimeNs cost_ns = 0);
   void wake_agents();
   bool on_agent() const noexcept;
 
@@ -116,7 +134,14 @@ class SimFabric final : public Fabric {
 
   static constexpr std::size_t agents_at_most = 2;  ///< two only under Mutation::overlap_handlers
   std::array<Fiber*, agents_at_most> agents_{};
-  std::deque<std::function<void()>> work_;  ///< for the agent
+  struct Work {
+    std::function<void()> run;
+    TimeNs cost_ns;
+  };
+  std::deque<Work> work_;  ///< for the agent
+  // With timing.
+  TimeNs cpu_free_ns_ = 0;     ///< when the CPU is done with the overheads so far
+  TimeNs asleep_from_ns_ = 0;  ///< unless something is to do before
 };
 
 }  // namespace craton::fabric::sim

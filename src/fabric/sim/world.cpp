@@ -26,6 +26,14 @@ const Options& checked(const Options& options) {
                  .limit = "1 to " + std::to_string(max_ranks) + " ranks, at least 1 a node",
                  .remedy = {}});
   }
+  if (options.timing &&
+      (options.direct_neighbours || options.kill_one_in != 0 || options.mutation != Mutation::none)) {
+    throw Error(ErrorCode::invalid_argument,
+                {.asked = "cannot predict times",
+                 .happened = "direct neighbours, random kills or a mutation are asked for as well",
+                 .limit = {},
+                 .remedy = "leave Options::timing empty, or those"});
+  }
   return options;
 }
 
@@ -51,10 +59,11 @@ World::World(const Options& options)
     : options_(checked(options)),
       random_(options.seed),
       program_random_(Random::mix(options.seed ^ 0x70726f6772616d73U)),  // "programs"
-      profile_(random_),
+      profile_(options.timing ? Profile() : Profile(random_)),
       scheduler_(random_, profile_.pace_ns, profile_.pause_one_in, options.size, options.stack_bytes),
       ranks_(options.size),
-      channels_(std::size_t{options.size} * options.size) {
+      channels_(std::size_t{options.size} * options.size),
+      ports_(options.timing ? std::size_t{2} * options.size : 0) {
   for (Rank rank = 0; rank < options_.size; ++rank)
     fabrics_.push_back(std::make_unique<SimFabric>(*this, rank));
 }
@@ -114,6 +123,51 @@ void World::preempt() {
   if (!own.on_agent()) own.throw_if_killed();
 }
 
+void World::compute(TimeNs for_ns) {
+  Fiber* fiber = scheduler_.current();
+  CRATON_ASSERT(fiber != nullptr);
+  SimFabric& own = *fabrics_[fiber->rank()];
+  CRATON_ASSERT(!own.on_agent());
+  own.throw_if_killed();
+  if (own.dead()) return;
+  if (for_ns != 0) own.asleep_from_ns_ = 0;  // its agent is
+  scheduler_.sleep_until("compute", std::max(scheduler_.clock().now_ns(), own.cpu_free_ns_) + for_ns, true);
+  own.throw_if_killed();
+  own.stay_awake();
+}
+
+// ---- Times of a model
+
+const LogGP& World::model(Rank source, Rank target) const noexcept {
+  static constexpr LogGP to_itself;  // a rank's own memory and messages cost nothing
+  if (source == target) return to_itself;
+  const Rank each = options_.ranks_per_node;
+  return source / each == target / each ? options_.timing->neighbours : options_.timing->network;
+}
+
+Port& World::port(Rank rank, Rank peer) noexcept {
+  const Rank node = rank / options_.ranks_per_node;
+  return ports_[node == peer / options_.ranks_per_node ? size() + rank : node];
+}
+
+void World::carry(Rank source, Rank target, std::size_t bytes, TimeNs ready_ns, Scheduler::Action arrived) {
+  // A port is taken when the first byte is there, not before: whoever is there first goes first.
+  scheduler_.at(ready_ns, [this, source, target, bytes, then = std::move(arrived)]() mutable {
+    const LogGP& way = model(source, target);
+    const TimeNs transfer_ns = way.transfer_ns(bytes);
+    TimeNs& sends_until_ns = port(source, target).sends_until_ns;
+    const TimeNs sent_ns = std::max(scheduler_.clock().now_ns(), sends_until_ns);
+    sends_until_ns = sent_ns + transfer_ns + way.gap_ns;
+    scheduler_.at(sent_ns + way.latency_ns,
+                  [this, source, target, transfer_ns, gap_ns = way.gap_ns, last = std::move(then)]() mutable {
+                    TimeNs& receives_until_ns = port(target, source).receives_until_ns;
+                    const TimeNs first_ns = std::max(scheduler_.clock().now_ns(), receives_until_ns);
+                    receives_until_ns = first_ns + transfer_ns + gap_ns;
+                    scheduler_.at(first_ns + transfer_ns, std::move(last));
+                  });
+  });
+}
+
 // ---- Death
 
 void World::kill(Rank rank) {
@@ -142,7 +196,8 @@ void World::kill_now(Rank rank) {
   if (state.dead || state.left) return;
   for (const auto& fiber : scheduler_.fibers()) {
     if (fiber->rank() != rank || fiber->finished() || fiber->may_unwind()) continue;
-    scheduler_.after(profile_.pace_ns, [this, rank] { kill(rank); });  // it is inside a call: a moment later
+    // It is inside a call: a moment later, also where a moment takes no time.
+    scheduler_.after(std::max<TimeNs>(profile_.pace_ns, 1), [this, rank] { kill(rank); });
     return;
   }
   scheduler_.note("kill", rank, rank, 0);

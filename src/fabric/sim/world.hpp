@@ -17,6 +17,7 @@
 #include <deque>
 #include <functional>
 #include <limits>
+#include <list>
 #include <map>
 #include <memory>
 #include <string>
@@ -66,6 +67,9 @@ class World {
   /// and in every loop that waits for memory to change. Not from a completion callback (fabric calls do it
   /// there). \throws RankKilled
   void preempt();
+  /// The calling program computes for so long: its rank's messages are served meanwhile. Settles first what
+  /// was charged. \throws RankKilled
+  void compute(TimeNs for_ns);
   /// Kills a rank at its next switch: its fibers are unwound by RankKilled, its operations may or may not
   /// have had their effect, its peers learn of it one after the other. No effect on a rank whose programs
   /// have ended.
@@ -100,9 +104,9 @@ class World {
   /// handler.
   struct Channel {
     std::size_t used_bytes = 0;
-    TimeNs last_due_ns = 0;        ///< no later message arrives before this
-    std::deque<Message> overflow;  ///< sent inside handlers while there was no room
-    std::uint64_t sent = 0;        ///< messages, including those in the overflow
+    TimeNs last_due_ns = 0;       ///< no later message arrives before this
+    std::list<Message> overflow;  ///< sent inside handlers while there was no room; mostly none, of ranks^2
+    std::uint64_t sent = 0;       ///< messages, including those in the overflow
     std::uint64_t handled = 0;
     std::uint64_t lost_from =
         std::numeric_limits<std::uint64_t>::max();  ///< the sender died: these never arrive
@@ -119,6 +123,12 @@ class World {
   bool dead(Rank rank) const noexcept { return ranks_[rank].dead; }
   bool left(Rank rank) const noexcept { return ranks_[rank].left; }
   std::byte* memory(Rank rank, RegionId region) noexcept;
+  const Timing* timing() const noexcept { return options_.timing ? &*options_.timing : nullptr; }
+  /// Carries bytes from one rank to another by the model of timing(). \param ready_ns when the sender's CPU
+  /// is done with them \param arrived when the last byte is there
+  void carry(Rank source, Rank target, std::size_t bytes, TimeNs ready_ns, Scheduler::Action arrived);
+  const LogGP& model(Rank source, Rank target) const noexcept;
+  Port& port(Rank rank, Rank peer) noexcept;
   void arrive_at_collective(SimFabric& fabric, bool registers, RegionId region, const RegionMemory* memory);
   void complete_collective(std::uint64_t number);
   void kill_pending();
@@ -134,6 +144,7 @@ class World {
   Scheduler scheduler_;
   std::vector<RankState> ranks_;
   std::vector<Channel> channels_;  ///< by source * size + target
+  std::vector<Port> ports_;        ///< with timing: of the nodes, then of the ranks among neighbours
   std::deque<Collective> collectives_;
   std::vector<std::unique_ptr<SimFabric>> fabrics_;
   std::vector<Rank> kills_pending_;
