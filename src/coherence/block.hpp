@@ -52,6 +52,10 @@ struct Block {
   std::uint8_t hits;           ///< probes in a row after which it was used
   std::uint32_t next_probe;    ///< after so many prefetches
 
+  /// Its strength is not what its segment's dial says. From weak to strong under `busy` as well, so that who
+  /// works on a weak block under `busy` is not overtaken.
+  std::atomic<bool> strength_changed;
+
   // Under `busy`.
   bool dirty;
   bool has_twin;           ///< the twin is what the copy started from

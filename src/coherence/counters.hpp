@@ -36,8 +36,19 @@ struct alignas(64) Counters {
   Count lock_hops{0};        ///< links followed to a block's home
   Count lock_waits{0};       ///< times that the home was taken and had to be waited for
   Count races{0};            ///< write-write races seen
-  Count releases{0};         ///< release fences
-  Count acquires{0};         ///< acquire fences
+  // Strong blocks.
+  Count strong_reads{0};          ///< copies to read that came here
+  Count strong_writes{0};         ///< copies to write that came here
+  Count upgrades{0};              ///< of them by ranks that had a copy to read: no bytes were sent (manager)
+  Count forwards{0};              ///< ranks asked to pass their copy on, cache to cache (manager)
+  Count strong_invalidations{0};  ///< ranks told to drop their copies (manager)
+  Count strong_releases{0};       ///< copies passed on that had something to be published first
+  Count holds{0};                 ///< copies asked for with a time to keep them
+  Count rises{0};                 ///< blocks that became strong (manager)
+  Count falls{0};                 ///< blocks that became weak (manager)
+  Count falls_called_off{0};      ///< because of an atomic operation (manager)
+  Count releases{0};              ///< release fences
+  Count acquires{0};              ///< acquire fences
   // Time in nanoseconds, of all threads together.
   Count fault_ns{0};    ///< in faults
   Count barrier_ns{0};  ///< in barriers of the space

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/clock.hpp"
 #include "coherence/timestamp.hpp"
 
 namespace craton::coherence {
@@ -29,6 +30,13 @@ enum class Release : std::uint8_t {
   plain,  ///< write access is taken away; the next write faults and makes a twin
 };
 
+/// What programs with data races may rely on in a block (DESIGN, *Programs that are not data-race-free*).
+enum class Strength : std::uint8_t {
+  release,    ///< nothing: only what is ordered by barriers, mutexes and updates (lease_release.hpp)
+  strong,     ///< one writer at a time, so every access is ordered (exclusive.hpp)
+  automatic,  ///< of a segment: a block is strong from an atomic operation on it until none came for a while
+};
+
 /// Dials of a segment.
 struct Dials {
   Home home = Home::floating;
@@ -46,6 +54,13 @@ struct Dials {
   /// After so many times, or half as many, one is left invalid instead, to see whether it is still read; if
   /// it is, the next time comes twice as late. 0: never.
   std::uint32_t probe_one_in = 64;
+  /// Of blocks that are not told otherwise.
+  Strength strength = Strength::release;
+  /// A block that an atomic operation made strong becomes weak when none has come for so long.
+  TimeNs fall_after_ns = 100'000'000;
+  /// A copy of a strong block that was taken away several times before this has passed, perhaps before it was
+  /// used, is left to its rank for so long the next time.
+  TimeNs hold_ns = 10'000;
 };
 
 /// Dials of all segments of a rank.

@@ -5,6 +5,8 @@
 #include <mutex>
 
 #include "base/assert.hpp"
+#include "base/error.hpp"
+#include "coherence/exclusive.hpp"
 
 namespace craton::coherence {
 
@@ -21,9 +23,16 @@ LeaseRelease::LeaseRelease(fabric::Fabric& fabric, fabric::HandlerId handler, Si
 LeaseRelease::~LeaseRelease() = default;
 
 LeaseSegment& LeaseRelease::add_segment(const SegmentSetup& setup) {
+  if (setup.dials.strength != Strength::release && exclusive_ == nullptr) {
+    throw Error(ErrorCode::not_supported, {.asked = "cannot make a segment with strong blocks",
+                                           .happened = "this space has no protocol for them",
+                                           .limit = {},
+                                           .remedy = "make a coherence::Exclusive first"});
+  }
   const auto id = static_cast<SegmentId>(segments_.size());
-  segments_.push_back(std::make_unique<LeaseSegment>(*this, fabric_, id, setup));
-  return *segments_.back();
+  segments_.append(std::make_unique<LeaseSegment>(*this, fabric_, id, setup));
+  if (exclusive_ != nullptr) exclusive_->add_segment(segments_.back());
+  return segments_.back();
 }
 
 // ---- Releases
@@ -36,9 +45,9 @@ void LeaseRelease::publish_all(std::vector<WriteNotice>& notices) {
 
 /// With the known lock: from now on an acquirer of ours must know of these writes.
 void LeaseRelease::learn(std::span<const WriteNotice> notices, Timestamp min_write_ts) {
-  if (notices.empty() && min_write_ts <= known_.min_write_ts()) return;
+  const bool raises = min_write_ts > known_.min_write_ts();
   known_.raise_min(min_write_ts);
-  known_.add(notices);
+  if (!known_.add(notices) && !raises) return;
   known_is_shown_ = false;
   has_news_.store(true, std::memory_order_release);
 }
@@ -48,6 +57,22 @@ void LeaseRelease::show() {
   if (known_is_shown_) return;
   exchange_.show(known_);
   known_is_shown_ = true;
+  shown_.fetch_add(1, std::memory_order_release);
+}
+
+/// Shows what this rank knows if that needs no waiting, since all that its threads wrote is published.
+/// \param shown gets the number of what others can see now \returns false: it takes a release()
+bool LeaseRelease::show_if_published(std::uint64_t& shown) {
+  const std::unique_lock fence(release_fence_, std::try_to_lock);
+  if (!fence.owns_lock()) return false;
+  for (const auto& segment : segments_) {
+    if (segment->has_writes()) return false;
+  }
+  const std::unique_lock lock(known_lock_, std::try_to_lock);
+  if (!lock.owns_lock()) return false;
+  show();
+  shown = shown_.load(std::memory_order_relaxed);
+  return true;
 }
 
 void LeaseRelease::release() {
@@ -129,8 +154,8 @@ void LeaseRelease::acquire_blocks(const Signature& signature, std::uint32_t site
   std::vector<LeaseSegment::Stale> stale(segments_.size());
   for (const WriteNotice& notice : signature.notices()) {
     CRATON_ASSERT(notice.segment < segments_.size());
-    CRATON_ASSERT(notice.block < segments_[notice.segment]->blocks());
-    segments_[notice.segment]->note(notice, site_bit, stale[notice.segment]);
+    CRATON_ASSERT(notice.block < segments_[notice.segment].blocks());
+    segments_[notice.segment].note(notice, site_bit, stale[notice.segment]);
   }
   for (const auto& segment : segments_) {
     LeaseSegment::Stale& of_segment = stale[segment->id()];
@@ -144,12 +169,25 @@ void LeaseRelease::refresh_pinned() {
   for (const auto& segment : segments_) segment->refresh_pinned();
 }
 
+Exclusive& LeaseRelease::exclusive() noexcept {
+  CRATON_ASSERT(exclusive_ != nullptr);  // a segment with strong blocks is refused without it
+  return *exclusive_;
+}
+
 // ---- Updates
 
 void LeaseRelease::update(SegmentId segment, std::uint64_t offset, std::size_t bytes,
                           FunctionRef<void(std::byte* word)> modify) {
+  while (exclusive_ == nullptr || !exclusive_->update(segment, offset, bytes, modify)) {
+    if (update_weak(segment, offset, bytes, modify)) return;
+  }
+}
+
+/// \returns false if the block has become strong
+bool LeaseRelease::update_weak(SegmentId segment, std::uint64_t offset, std::size_t bytes,
+                               FunctionRef<void(std::byte* word)> modify) {
   release();
-  LeaseSegment& in = *segments_[segment];
+  LeaseSegment& in = segments_[segment];
   const std::uint64_t index = offset / in.block_bytes_;
   std::vector<WriteNotice> notices;
   const auto locked = [&](fabric::Rank updater) {
@@ -158,12 +196,13 @@ void LeaseRelease::update(SegmentId segment, std::uint64_t offset, std::size_t b
     const std::lock_guard lock(known_lock_);
     show();
   };
-  in.update(index, offset % in.block_bytes_, bytes, modify, locked, notices);
+  if (!in.update(index, offset % in.block_bytes_, bytes, modify, locked, notices)) return false;
   {
     const std::lock_guard lock(known_lock_);
     learn(notices, 0);
   }
   refresh_pinned();
+  return true;
 }
 
 // ---- Messages
@@ -182,7 +221,7 @@ void LeaseRelease::arrived(void* self, fabric::Rank source, const std::byte* pay
   CRATON_ASSERT(bytes == sizeof message);
   std::memcpy(&message, payload, sizeof message);
   CRATON_ASSERT(message.segment < space.segments_.size());
-  LeaseSegment& segment = *space.segments_[message.segment];
+  LeaseSegment& segment = space.segments_[message.segment];
   CRATON_ASSERT(message.block < segment.blocks());
   Block& block = segment.states_[message.block];
   switch (message.kind) {

@@ -27,6 +27,7 @@
 #include <span>
 #include <vector>
 
+#include "base/append_only.hpp"
 #include "base/function_ref.hpp"
 #include "coherence/counters.hpp"
 #include "coherence/dials.hpp"
@@ -49,6 +50,8 @@ struct Race {
   fabric::Rank there;  ///< who had merged before; it may have passed on the write of another
 };
 
+class Exclusive;
+
 class LeaseRelease {
  public:
   using RaceHandler = void (*)(void* context, const Race& race);
@@ -61,9 +64,10 @@ class LeaseRelease {
   LeaseRelease& operator=(const LeaseRelease&) = delete;
 
   /// Takes care of a segment, whose regions are registered on all ranks. Before any rank uses it: the caller
-  /// sees to a barrier. Ids are given from 0 on. \throws Error invalid_argument, out_of_resources
+  /// sees to a barrier. Ids are given from 0 on, segments_at_most of them.
+  /// \throws Error invalid_argument, out_of_resources
   LeaseSegment& add_segment(const SegmentSetup& setup);
-  LeaseSegment& segment(SegmentId id) noexcept { return *segments_[id]; }
+  LeaseSegment& segment(SegmentId id) noexcept { return segments_[id]; }
 
   /// The release fence: what this rank's threads wrote before it is published, and others who look at this
   /// rank's signature learn of it. Blocks.
@@ -80,7 +84,8 @@ class LeaseRelease {
   void acquire_from_all(const Signature& signature, std::uint32_t site = 0);
 
   /// Calls `modify` on the newest value of a word of `bytes` bytes (1 to 8, aligned to as many). Updates of a
-  /// word follow one after the other; each is a release before and an acquire after. Blocks.
+  /// word follow one after the other; each is a release before and an acquire after, as far as another rank's
+  /// updates are concerned. Blocks. Where the block is or becomes strong: see Exclusive::update.
   void update(SegmentId segment, std::uint64_t offset, std::size_t bytes,
               FunctionRef<void(std::byte* word)> modify);
 
@@ -93,6 +98,7 @@ class LeaseRelease {
   Interleaver& waits() noexcept { return waits_; }
 
  private:
+  friend class Exclusive;
   friend class LeaseSegment;
   enum class Message : std::uint32_t {
     lock_answer,  ///< `value` is a BlockLock::Answer
@@ -111,16 +117,20 @@ class LeaseRelease {
   void publish_all(std::vector<WriteNotice>& notices);
   void learn(std::span<const WriteNotice> notices, Timestamp min_write_ts);
   void show();
+  bool show_if_published(std::uint64_t& shown);
+  Exclusive& exclusive() noexcept;
   void acquire_blocks(const Signature& signature, std::uint32_t site);
   void acquire_notices(const Signature& signature, std::uint32_t site);
   void refresh_pinned();
+  bool update_weak(SegmentId segment, std::uint64_t offset, std::size_t bytes,
+                   FunctionRef<void(std::byte* word)> modify);
   void report(const Race& race);
 
   fabric::Fabric& fabric_;
   const fabric::HandlerId handler_;
   Counters counters_;
   Interleaver waits_;
-  std::vector<std::unique_ptr<LeaseSegment>> segments_;
+  AppendOnly<LeaseSegment, segments_at_most> segments_;
   std::atomic<Timestamp> min_write_ts_{0};  ///< of all that this rank has acquired
   fiber::Mutex release_fence_;              ///< one at a time: nobody may take another's writes for published
   SignatureExchange& exchange_;
@@ -129,6 +139,8 @@ class LeaseRelease {
   bool known_is_shown_ = true;              ///< to others
   std::atomic<bool> has_news_{false};       ///< there is something in it that no barrier has told all
   std::atomic<std::uint64_t> barriers_{0};  ///< whose notices this rank has acquired
+  std::atomic<std::uint64_t> shown_{0};     ///< how often something new was
+  Exclusive* exclusive_ = nullptr;          ///< where there may be strong blocks
   RaceHandler race_handler_ = nullptr;
   void* race_context_ = nullptr;
 };

@@ -8,6 +8,7 @@
 
 #include "base/assert.hpp"
 #include "base/error.hpp"
+#include "coherence/exclusive.hpp"
 #include "coherence/lease_release.hpp"
 
 namespace craton::coherence {
@@ -86,8 +87,12 @@ void LeaseSegment::fault(vm::BlockIndex index, bool write) {
   Block& block = states_[index];
   Counters::add(write ? counters_.write_faults : counters_.read_faults);
   const vm::Access wanted = write ? vm::Access::write : vm::Access::read;
-  const std::lock_guard busy(block.busy);
+  std::unique_lock busy(block.busy);
   if (pages_.access(index) >= wanted) return Counters::add(counters_.spurious_faults);
+  if (strong(index)) {
+    busy.unlock();
+    return space_.exclusive().fault(*this, index, write);
+  }
   {
     const StateGuard guard(block.state);
     block.wanted_after |= block.closed_after;
@@ -114,7 +119,12 @@ void LeaseSegment::make_usable(std::uint64_t index, Block& block) {
 
 void LeaseSegment::pin(vm::BlockIndex index) {
   Block& block = states_[index];
-  const std::lock_guard busy(block.busy);
+  std::unique_lock busy(block.busy);
+  while (strong(index)) {
+    busy.unlock();
+    space_.exclusive().weaken(*this, index);
+    busy.lock();
+  }
   if (block.pinned) return;
   do {
     make_usable(index, block);
@@ -355,6 +365,7 @@ void LeaseSegment::drop_by_message(std::uint64_t index) noexcept {
   Block& block = states_[index];
   const StateGuard guard(block.state);
   block.dropped = true;
+  if (strong(index)) return;
   if (pages_.access(index) != vm::Access::none && !block.pinned) pages_.set_access(index, vm::Access::none);
   Counters::add(counters_.invalidations);
 }

@@ -27,6 +27,7 @@
 
 namespace craton::coherence {
 
+class Exclusive;
 class LeaseRelease;
 
 /// Which rank is the home of each block at first.
@@ -69,11 +70,13 @@ class LeaseSegment final : public vm::FaultHandler {
 
   /// Makes the block writable and keeps it so: neither acquires nor releases take access away, acquires bring
   /// it up to date at once (section 3.5.5). For memory that is touched where a fault must not happen, like
-  /// stacks. Blocks.
+  /// stacks. A strong block becomes weak first, and none becomes strong while it is pinned. Blocks.
+  /// \throws Error not_supported: it cannot become weak
   void pin(vm::BlockIndex block);
   void unpin(vm::BlockIndex block);
 
  private:
+  friend class Exclusive;
   friend class LeaseRelease;
 
   // What holds of a block.
@@ -83,6 +86,15 @@ class LeaseSegment final : public vm::FaultHandler {
   /// This rank is its home, and so its copy has all that was published.
   bool owns(std::uint64_t index) const noexcept {
     return floating() && lease::is_open(words_.own_lease(index));
+  }
+  /// It goes by the rules of exclusive.hpp, and not by ours. Under its state lock or its `busy`.
+  bool strong(std::uint64_t index) const noexcept {
+    return states_[index].strength_changed.load(std::memory_order_acquire) !=
+           (dials_.strength == Strength::strong);
+  }
+  void set_strong(std::uint64_t index, bool strong) noexcept {
+    states_[index].strength_changed.store(strong != (dials_.strength == Strength::strong),
+                                          std::memory_order_release);
   }
   /// Under its state lock.
   bool usable(std::uint64_t index, const Block& block) const noexcept;
@@ -143,12 +155,16 @@ class LeaseSegment final : public vm::FaultHandler {
   void note_races(std::uint64_t index, fabric::Rank there, const MergeOutcome& outcome);
   void list_dirty(std::uint64_t index, Block& block);
 
+  // Strength (lease_segment_strength.cpp).
+  void become_home(std::uint64_t index, std::vector<WriteNotice>& notices);
+  void make_old(std::uint64_t index, Timestamp write_ts, Timestamp read_ts, fabric::Rank home);
+
   // Updates (lease_segment_update.cpp).
   using Modify = FunctionRef<void(std::byte* word)>;
   /// Tells who updated a word of the block before, with the lock held. A release of another rank may have had
   /// the lock since, which does not know what that one knew.
   using Locked = FunctionRef<void(fabric::Rank updater)>;
-  void update(std::uint64_t index, std::size_t offset, std::size_t bytes, Modify modify, Locked locked,
+  bool update(std::uint64_t index, std::size_t offset, std::size_t bytes, Modify modify, Locked locked,
               std::vector<WriteNotice>& notices);
 
   // Acquires (lease_segment_acquire.cpp).

@@ -31,6 +31,7 @@ void LeaseSegment::note(const WriteNotice& notice, std::uint16_t site, Stale& st
     block.source_write_ts = notice.write_ts;
     block.source_read_ts = notice.read_ts;
   }
+  if (strong(notice.block)) return;  // its bytes are the newest; this is for when it is weak again
   if (pages_.access(notice.block) == vm::Access::none) {
     if (block.probed) Counters::add(counters_.prefetch_waste);
     block.probed = false;
@@ -54,7 +55,7 @@ void LeaseSegment::expire(Timestamp min_write_ts, std::uint16_t site, Stale& sta
     Timestamp key = 0;
     {
       const StateGuard guard(block.state);
-      if (pages_.access(index) == vm::Access::none) continue;
+      if (pages_.access(index) == vm::Access::none || strong(index)) continue;
       if (renewed) block.copy_read_ts = std::max(block.copy_read_ts, min_write_ts);
       if (!usable(index, block)) {
         sort_out(index, block, site, stale);
@@ -128,7 +129,8 @@ void LeaseSegment::close_stale(Stale& stale) {
   std::vector<vm::Run> runs;
   for (const std::uint64_t index : close) {
     const Block& block = states_[index];
-    if (pages_.access(index) == vm::Access::none || block.pinned || usable(index, block)) continue;
+    if (pages_.access(index) == vm::Access::none || block.pinned || strong(index) || usable(index, block))
+      continue;
     Counters::add(counters_.invalidations);
     if (!runs.empty() && runs.back().first + runs.back().count == index) {
       ++runs.back().count;
@@ -169,8 +171,8 @@ void LeaseSegment::refresh_stale(Stale& stale) {
                 .write_ts = block.source_write_ts,
                 .read_ts = block.source_read_ts,
                 .written = true};
-      known = pages_.access(index) != vm::Access::none && !usable(index, block) && source.write_ts != 0 &&
-              source.write_ts >= block.required_ts && source.read_ts >= min_write_ts;
+      known = pages_.access(index) != vm::Access::none && !strong(index) && !usable(index, block) &&
+              source.write_ts != 0 && source.write_ts >= block.required_ts && source.read_ts >= min_write_ts;
     }
     if (!known) {
       block.busy.unlock();

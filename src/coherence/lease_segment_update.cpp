@@ -10,10 +10,12 @@
 namespace craton::coherence {
 
 /// Calls `modify` on the word's newest value; publishes the block before anybody else can have it.
-void LeaseSegment::update(std::uint64_t index, std::size_t offset, std::size_t bytes, Modify modify,
+/// \returns false if the block is strong: nothing was done
+bool LeaseSegment::update(std::uint64_t index, std::size_t offset, std::size_t bytes, Modify modify,
                           Locked locked, std::vector<WriteNotice>& notices) {
   Block& block = states_[index];
   const std::lock_guard busy(block.busy);
+  if (strong(index)) return false;
   const std::uint64_t own = std::uint64_t{fabric_.rank()} + 1;
   // Both: else it would be one more write of this rank to be published.
   const auto modify_word = [&] {
@@ -31,7 +33,7 @@ void LeaseSegment::update(std::uint64_t index, std::size_t offset, std::size_t b
     put_bytes(fixed_home(index), home_region_, index, offset, data(index) + offset, bytes);
     words_.put_updater(fixed_home(index), index, own);
     publish_at_fixed_home(index, block, taken, notices);
-    return;
+    return true;
   }
   if (lock_.try_lock_own(index)) {
     tell(words_.own_updater(index));
@@ -39,7 +41,7 @@ void LeaseSegment::update(std::uint64_t index, std::size_t offset, std::size_t b
     words_.set_own_updater(index, own);
     publish_at_home(index, block, notices);
     lock_.unlock(index);
-    return;
+    return true;
   }
   settle(index, block);
   const bool is_open = pages_.access(index) == vm::Access::write;
@@ -52,6 +54,7 @@ void LeaseSegment::update(std::uint64_t index, std::size_t offset, std::size_t b
     words_.set_own_exposed(index, true);
   }
   publish_taken(index, block, taken, notices);
+  return true;
 }
 
 }  // namespace craton::coherence

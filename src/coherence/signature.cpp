@@ -27,18 +27,23 @@ bool by_block_newest_first(const WriteNotice& left, const WriteNotice& right) no
 
 }  // namespace
 
-void Signature::add(std::span<const WriteNotice> notices) {
-  if (notices.empty()) return;
+bool Signature::add(std::span<const WriteNotice> notices) {
+  if (notices.empty()) return false;
   std::vector<WriteNotice> added(notices.begin(), notices.end());
   std::sort(added.begin(), added.end(), by_block_newest_first);
   added.erase(std::unique(added.begin(), added.end(), same_block), added.end());
+  std::size_t known = 0;
   // Of each block the newer one, of those that are here and those that come.
-  std::erase_if(notices_, [&added](const WriteNotice& old) {
+  std::erase_if(notices_, [&added, &known](const WriteNotice& old) {
     const auto rival = std::lower_bound(added.begin(), added.end(), old, by_block);
     if (rival == added.end() || !same_block(*rival, old)) return false;
-    if (by_block_newest_first(old, *rival)) *rival = old;
+    if (!by_block_newest_first(*rival, old)) {
+      *rival = old;
+      ++known;
+    }
     return true;
   });
+  const bool is_news = known < added.size();
   std::sort(added.begin(), added.end(), older);
   const auto middle = static_cast<std::ptrdiff_t>(notices_.size());
   notices_.insert(notices_.end(), added.begin(), added.end());
@@ -48,6 +53,7 @@ void Signature::add(std::span<const WriteNotice> notices) {
     raise_min((kept - 1)->write_ts);
     notices_.erase(notices_.begin(), kept);
   }
+  return is_news;
 }
 
 void Signature::forget(const Signature& told, std::uint64_t barriers) {

@@ -25,6 +25,7 @@ namespace craton::coherence {
 
 /// Number of a segment, the same on every rank.
 using SegmentId = std::uint32_t;
+inline constexpr std::size_t segments_at_most = 4096;
 
 /// A block was released with this write timestamp. Travels as it is.
 struct WriteNotice {
@@ -53,7 +54,8 @@ class Signature {
 
   /// Adds notices in any order. One of a block replaces older ones of it, whose writes it includes. Costs a
   /// sort of them, and a pass over those that are here.
-  void add(std::span<const WriteNotice> notices);
+  /// \returns whether it tells anything that was not told before
+  bool add(std::span<const WriteNotice> notices);
   void merge(const Signature& other) {
     raise_min(other.min_write_ts_);
     add(other.notices_);

@@ -1,9 +1,11 @@
 #include "space/space.hpp"
 
 #include <fmt/format.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 
 #include "base/assert.hpp"
 #include "base/error.hpp"
@@ -24,7 +26,8 @@ constexpr fabric::HandlerId agreement_handler = 0;
 constexpr fabric::HandlerId protocol_handler = 1;
 constexpr fabric::HandlerId barrier_handler = 2;
 constexpr fabric::HandlerId mutex_handler = 3;
-static_assert(mutex_handler + 1 == SpaceOptions::handlers);
+constexpr fabric::HandlerId exclusive_handler = 4;
+static_assert(exclusive_handler + 1 == SpaceOptions::handlers);
 
 /// Fewer addresses than this are not worth a try.
 constexpr std::size_t least_address_bytes = std::size_t{8} << 30U;
@@ -66,6 +69,7 @@ std::uint64_t fingerprint(const SegmentOptions& options) {
       .add(static_cast<std::uint64_t>(dials.release))
       .add(dials.lease)
       .add(std::uint64_t{dials.hot_blocks})
+      .add(static_cast<std::uint64_t>(dials.strength))
       .value();
 }
 
@@ -131,6 +135,7 @@ Space::Space(fabric::Fabric& fabric, const SpaceOptions& options)
       board_(fabric, options.first_region + board_region, options.notice_capacity),
       protocol_(fabric, handler(options, protocol_handler), board_,
                 {.notice_capacity = options.notice_capacity, .parallel_releases = options.parallel_releases}),
+      exclusive_(fabric, handler(options, exclusive_handler), protocol_, &Space::start_service, this),
       barrier_(fabric, protocol_, options.first_region + barrier_region, handler(options, barrier_handler),
                options.threads, options.notice_capacity),
       mutexes_(fabric, protocol_, options.first_region + mutex_region, handler(options, mutex_handler),
@@ -140,8 +145,31 @@ Space::Space(fabric::Fabric& fabric, const SpaceOptions& options)
 }
 
 Space::~Space() {
+  end_service();
   segments_.clear();
   vm::remove_reserved_addresses(reservation_->base());
+}
+
+/// Signals are for the program's own threads.
+void Space::start_service(void* self) noexcept {
+  auto& space = *static_cast<Space*>(self);
+  const std::lock_guard lock(space.service_lock_);
+  if (space.service_ended_) return;
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  space.service_ = std::thread([&space]() noexcept { space.exclusive_.serve(); });
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void Space::end_service() {
+  exclusive_.stop();
+  {
+    const std::lock_guard lock(service_lock_);
+    service_ended_ = true;
+  }
+  if (service_.joinable()) service_.join();
 }
 
 /// Tries the bases in turn until one is free on all ranks; then the same with less, where little is free
@@ -198,16 +226,17 @@ Segment& Space::create_segment(const SegmentOptions& options) {
   rounded.bytes = (options.bytes + options.block_bytes - 1) / options.block_bytes * options.block_bytes;
   const auto first_region = static_cast<fabric::RegionId>(options_.first_region + first_segment_region +
                                                           segments_.size() * regions_a_segment);
-  segments_.push_back(std::unique_ptr<Segment>(new Segment(
+  segments_.append(std::unique_ptr<Segment>(new Segment(
       fabric_, protocol_, reservation_->take(rounded.bytes, std::max<std::size_t>(options.block_bytes, 4096)),
       rounded, first_region, mechanism_, mechanisms_, budget_)));
-  agree(reinterpret_cast<std::uintptr_t>(segments_.back()->data()), asked, "its address");
-  return *segments_.back();
+  agree(reinterpret_cast<std::uintptr_t>(segments_.back().data()), asked, "its address");
+  return segments_.back();
 }
 
 void Space::close() {
   agreement_.meet();
-  for (auto segment = segments_.rbegin(); segment != segments_.rend(); ++segment) (*segment)->close(fabric_);
+  end_service();
+  for (std::size_t i = segments_.size(); i > 0; --i) segments_[i - 1].close(fabric_);
   mutexes_.close();
   barrier_.close();
   board_.close();
@@ -267,6 +296,13 @@ void Space::pin(const void* begin, std::size_t bytes) {
 void Space::unpin(const void* begin, std::size_t bytes) {
   for_blocks(begin, bytes, "cannot unpin",
              [](coherence::LeaseSegment& segment, std::uint64_t block) { segment.unpin(block); });
+}
+
+void Space::set_strength(const void* begin, std::size_t bytes, coherence::Strength strength) {
+  for_blocks(begin, bytes, "cannot set the strength of",
+             [&](coherence::LeaseSegment& segment, std::uint64_t block) {
+               exclusive_.set_strength(segment.id(), block, 1, strength);
+             });
 }
 
 }  // namespace craton::space

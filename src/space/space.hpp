@@ -13,11 +13,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
+#include "base/append_only.hpp"
 #include "base/function_ref.hpp"
+#include "coherence/exclusive.hpp"
 #include "coherence/lease_release.hpp"
 #include "fabric/fabric.hpp"
 #include "space/agreement.hpp"
@@ -41,7 +45,7 @@ struct SpaceOptions {
                               << 40U;   ///< that segments share, less where there is less; costs no memory
   fabric::RegionId first_region = 0;    ///< regions from here on are the space's
   fabric::HandlerId first_handler = 0;  ///< so are `handlers` message handlers
-  static constexpr fabric::HandlerId handlers = 4;
+  static constexpr fabric::HandlerId handlers = 5;
 };
 
 struct SegmentOptions {
@@ -119,6 +123,7 @@ class Space {
   Barrier& barrier() noexcept { return barrier_; }
   Mutexes& mutexes() noexcept { return mutexes_; }
   coherence::LeaseRelease& protocol() noexcept { return protocol_; }
+  coherence::Exclusive& exclusive() noexcept { return exclusive_; }
   vm::Mechanism mechanism() const noexcept { return mechanism_; }
 
   /// Calls `modify` on the newest value of a word in a segment: atomically, a release before and an acquire
@@ -133,8 +138,13 @@ class Space {
   /// Keeps blocks accessible all the time: see coherence::LeaseSegment::pin. \throws Error invalid_argument
   void pin(const void* begin, std::size_t bytes);
   void unpin(const void* begin, std::size_t bytes);
+  /// What programs may rely on in the blocks that some bytes are in: see coherence::Exclusive::set_strength.
+  /// Any rank may call it. \throws Error invalid_argument, not_supported, peer_lost
+  void set_strength(const void* begin, std::size_t bytes, coherence::Strength strength);
 
  private:
+  static void start_service(void* self) noexcept;
+  void end_service();
   std::unique_ptr<vm::Reservation> reserve(std::size_t wanted);
   void agree(std::uint64_t own, const char* asked, const char* what);
   void for_blocks(const void* begin, std::size_t bytes, const char* asked,
@@ -150,9 +160,13 @@ class Space {
   std::unique_ptr<vm::Reservation> reservation_;
   SignatureBoard board_;
   coherence::LeaseRelease protocol_;
+  coherence::Exclusive exclusive_;
+  std::mutex service_lock_;
+  std::thread service_;  ///< of strong blocks, where there are any
+  bool service_ended_ = false;
   Barrier barrier_;
   Mutexes mutexes_;
-  std::vector<std::unique_ptr<Segment>> segments_;
+  AppendOnly<Segment, coherence::segments_at_most> segments_;
 };
 
 }  // namespace craton::space

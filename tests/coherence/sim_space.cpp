@@ -9,6 +9,7 @@ constexpr fabric::RegionId mutex_region = 1001;
 constexpr fabric::RegionId barrier_region = 1002;
 constexpr fabric::HandlerId barrier_handler = fabric::first_free_handler + 3;
 constexpr fabric::HandlerId mutex_handler = barrier_handler + 1;
+constexpr fabric::HandlerId exclusive_handler = mutex_handler + 1;
 }  // namespace
 
 SimRank::Memory::Memory(fabric::sim::SimFabric& fabric, SegmentId id, const SegmentShape& shape)
@@ -24,6 +25,7 @@ SimRank::SimRank(fabric::sim::SimFabric& fabric, const std::vector<SegmentShape>
     : fabric_(fabric),
       board_(fabric, board_region, dials.notice_capacity),
       protocol_(fabric, fabric::first_free_handler, board_, dials),
+      exclusive_(fabric, exclusive_handler, protocol_, &SimRank::start_service, this),
       barrier_(fabric, protocol_, barrier_region, barrier_handler, threads, dials.notice_capacity, 0),
       mutexes_(fabric, protocol_, mutex_region, mutex_handler, mutexes) {
   for (const SegmentShape& shape : shapes) {
@@ -48,7 +50,23 @@ SimRank::SimRank(fabric::sim::SimFabric& fabric, const std::vector<SegmentShape>
 
 SimRank::~SimRank() = default;
 
+void SimRank::start_service(void* self) noexcept {
+  auto& rank = *static_cast<SimRank*>(self);
+  rank.serving_ = true;
+  rank.fabric_.world().spawn(rank.fabric_.rank(), [&rank](fabric::sim::SimFabric& fabric) {
+    rank.exclusive_.serve();
+    rank.serving_ = false;
+    fabric.notify();
+  });
+}
+
+void SimRank::stop_service() {
+  exclusive_.stop();
+  static_cast<void>(fabric_.wait_until([this] { return !serving_; }, no_deadline));
+}
+
 void SimRank::close() {
+  stop_service();
   mutexes_.close();
   barrier_.close();
   board_.close();

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "coherence/exclusive.hpp"
 #include "coherence/lease_release.hpp"
 #include "fabric/sim/sim_fabric.hpp"
 #include "fabric/sim/world.hpp"
@@ -50,6 +51,13 @@ class AccountPageTable final : public vm::PageTable {
     while (access_[block] != vm::Access::write) fault(handler, block, true);
     std::memcpy(system_view() + offset, from, bytes);
   }
+  /// An atomic instruction.
+  void modify(vm::FaultHandler& handler, std::uint64_t offset,
+              FunctionRef<void(std::byte* word)> instruction) {
+    const vm::BlockIndex block = offset / block_bytes();
+    while (access_[block] != vm::Access::write) fault(handler, block, true);
+    instruction(system_view() + offset);
+  }
 
  private:
   void fault(vm::FaultHandler& handler, vm::BlockIndex block, bool write) {
@@ -80,6 +88,7 @@ class SimRank {
   ~SimRank();
 
   LeaseRelease& protocol() noexcept { return protocol_; }
+  Exclusive& exclusive() noexcept { return exclusive_; }
   space::Barrier& barrier() noexcept { return barrier_; }
   space::Mutexes& mutexes() noexcept { return mutexes_; }
   void load(SegmentId segment, std::uint64_t offset, void* to, std::size_t bytes) {
@@ -88,11 +97,24 @@ class SimRank {
   void store(SegmentId segment, std::uint64_t offset, const void* from, std::size_t bytes) {
     segments_[segment]->pages.store(protocol_.segment(segment), offset, from, bytes);
   }
-  /// An atomic instruction.
+  /// An atomic update by a call.
   void update(SegmentId segment, std::uint64_t offset, std::size_t bytes,
               FunctionRef<void(std::byte* word)> modify) {
     protocol_.update(segment, offset, bytes, modify);
   }
+  /// An atomic instruction of the program itself, where the block is strong or becomes so; else as update().
+  void atomic(SegmentId segment, std::uint64_t offset, std::size_t bytes,
+              FunctionRef<void(std::byte* word)> instruction) {
+    const auto run = [&] {
+      segments_[segment]->pages.modify(protocol_.segment(segment), offset, instruction);
+    };
+    if (!exclusive_.run_atomic(segment, offset, run)) protocol_.update(segment, offset, bytes, instruction);
+  }
+  vm::Access access(SegmentId segment, std::uint64_t block) const noexcept {
+    return segments_[segment]->pages.access(block);
+  }
+  /// Ends the service thread. Blocks.
+  void stop_service();
   /// Collective, at the end.
   void close();
 
@@ -105,7 +127,10 @@ class SimRank {
   };
   fabric::sim::SimFabric& fabric_;
   space::SignatureBoard board_;
+  static void start_service(void* self) noexcept;
   LeaseRelease protocol_;
+  Exclusive exclusive_;
+  bool serving_ = false;
   space::Barrier barrier_;
   space::Mutexes mutexes_;
   std::vector<std::unique_ptr<Memory>> segments_;

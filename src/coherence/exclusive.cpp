@@ -1,0 +1,264 @@
+/// \file
+/// Faults of strong blocks, and atomic operations on them.
+#include "coherence/exclusive.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/assert.hpp"
+#include "base/error.hpp"
+
+namespace craton::coherence {
+
+namespace {
+
+/// After so many early losses more than late ones, a copy is asked for with a time to keep it.
+constexpr std::uint8_t losses_before_hold = 3;
+
+template <typename Word>
+void change_word(std::byte* at, FunctionRef<void(std::byte* word)> modify) {
+  const std::atomic_ref<Word> word(*reinterpret_cast<Word*>(at));
+  Word seen = word.load();
+  Word next{};
+  do {
+    next = seen;
+    modify(reinterpret_cast<std::byte*>(&next));
+  } while (!word.compare_exchange_strong(seen, next));
+}
+
+}  // namespace
+
+Exclusive::Exclusive(fabric::Fabric& fabric, fabric::HandlerId handler, LeaseRelease& protocol,
+                     StartService start, void* context)
+    : fabric_(fabric),
+      handler_(handler),
+      protocol_(protocol),
+      counters_(protocol.counters()),
+      start_(start),
+      context_(context),
+      learnt_(std::make_unique<std::atomic<std::uint64_t>[]>(fabric.size())),
+      directory_(fabric.rank(), fabric.size(), protocol.counters()) {
+  CRATON_ASSERT(protocol_.segments_.empty());
+  protocol_.exclusive_ = this;
+  fabric_.set_handler(handler_, &Exclusive::arrived, this);
+}
+
+Exclusive::~Exclusive() = default;
+
+void Exclusive::add_segment(LeaseSegment& segment) {
+  CRATON_ASSERT(segment.id() == parts_.size());
+  parts_.append(std::make_unique<Part>(segment));
+  const StateGuard guard(directory_lock_);
+  directory_.add_segment({.strong = segment.dials().strength == Strength::strong,
+                          .fall_after_ns = segment.dials().fall_after_ns});
+}
+
+void Exclusive::set_store(SegmentId segment, BlockStore& store, Transfer transfer) {
+  if (parts_[segment].blocks.dials().strength != Strength::strong) {
+    throw Error(ErrorCode::invalid_argument, {.asked = "cannot give a segment a store",
+                                              .happened = "its blocks are not strong from the start",
+                                              .limit = {},
+                                              .remedy = "set its dial `strength` to strong"});
+  }
+  parts_[segment].store = &store;
+  directory_.set_store(segment, transfer);
+}
+
+Exclusive::Place Exclusive::place(SegmentId segment, std::uint64_t index) noexcept {
+  Part& part = parts_[segment];
+  return {.segment = part.blocks,
+          .index = index,
+          .block = part.blocks.states_[index],
+          .copy = part.copies[index]};
+}
+
+fabric::Rank Exclusive::manager(const Place& at) const noexcept {
+  return at.segment.words_.initial_home(at.index);
+}
+
+/// The condition may hold for a moment only.
+void Exclusive::wait(FunctionRef<bool()> condition) {
+  bool held = false;
+  const auto ended = [&] { return (held = condition()) || fabric_.lost_ranks() != 0; };
+  if (fabric_.wait_until(ended) != fabric::Status::ok || !held) throw_lost(fabric_);
+}
+
+// ---- Faults
+
+/// Returns when the block was opened, if only for a moment, or has become weak.
+void Exclusive::fault(LeaseSegment& segment, std::uint64_t index, bool write) {
+  const Place at = place(segment.id(), index);
+  Copy& copy = at.copy;
+  for (;;) {
+    ExclusiveMessage want;
+    std::uint32_t number = 0;
+    bool asks = false;
+    {
+      const StateGuard guard(at.block.state);
+      if (!segment.strong(index)) return;
+      if (!copy.changing.load()) {
+        if (open_if_allowed(at, write)) return;
+        asks = copy.asked.load() == copy.settled.load();
+        number = asks ? ask(at, write, want) : copy.asked.load();
+      }
+    }
+    if (asks) {
+      send(manager(at), want);
+      wait([&] { return copy.granted.load() == number || copy.settled.load() == number; });
+      if (copy.settled.load() == number) continue;  // it is void: the block has become weak
+      return collect(at, write);
+    }
+    if (number == 0) {
+      wait([&] { return !copy.changing.load(); });
+    } else {  // another thread has asked
+      wait([&] { return static_cast<std::int32_t>(copy.settled.load() - number) >= 0; });
+    }
+  }
+}
+
+/// Under the state lock. A write to an exclusive copy tells nobody.
+bool Exclusive::open_if_allowed(const Place& at, bool write) {
+  if (at.copy.state < (write ? CopyState::exclusive : CopyState::shared)) return false;
+  if (write) at.copy.state = CopyState::modified;
+  const vm::Access wanted = write ? vm::Access::write : vm::Access::read;
+  if (at.segment.pages_.access(at.index) < wanted) at.segment.pages_.set_access(at.index, wanted);
+  return true;
+}
+
+/// Under the state lock. \returns the number of the want
+std::uint32_t Exclusive::ask(const Place& at, bool write, ExclusiveMessage& want) {
+  Copy& copy = at.copy;
+  std::uint32_t number = copy.asked.load() + 1;
+  if (number == 0) number = 1;  // 0 is no want
+  copy.asked.store(number);
+  const bool holds = copy.lost_early >= losses_before_hold;
+  if (holds) Counters::add(counters_.holds);
+  want = {.kind = Kind::want,
+          .write = write,
+          .segment = at.segment.id(),
+          .block = at.index,
+          .number = number,
+          .generation = copy.generation,
+          .hold_ns = holds ? at.segment.dials().hold_ns : 0};
+  return number;
+}
+
+/// By the thread that asked, after the grant: nothing happens to the block until `done`.
+void Exclusive::collect(const Place& at, bool write) {
+  Copy& copy = at.copy;
+  const ExclusiveMessage grant = copy.grant;
+  if (grant.teacher != nobody) learn_from(grant.teacher, grant.shown, at.index);
+  if (grant.source != nobody && grant.source != fabric_.rank())
+    at.segment.get_bytes(grant.source, at.segment.data_region_, at.index, at.segment.data(at.index));
+  Counters::add(write ? counters_.strong_writes : counters_.strong_reads);
+  {
+    const StateGuard guard(at.block.state);
+    copy.state = grant.state;
+    const bool opened = open_if_allowed(at, write);
+    CRATON_ASSERT(opened);
+    copy.opened_ns = fabric_.clock().now_ns();
+    copy.settled.store(grant.number);
+  }
+  fabric_.notify();
+  send(manager(at), {.kind = Kind::done, .segment = at.segment.id(), .block = at.index});
+}
+
+/// Acquires what a rank had shown, unless this rank has done so already.
+void Exclusive::learn_from(fabric::Rank rank, std::uint64_t shown, std::uint64_t index) {
+  std::atomic<std::uint64_t>& learnt = learnt_[rank];
+  std::uint64_t before = learnt.load(std::memory_order_acquire);
+  if (rank == fabric_.rank() || before >= shown) return;
+  protocol_.acquire(rank, ~static_cast<std::uint32_t>(index));
+  while (before < shown && !learnt.compare_exchange_weak(before, shown)) {
+  }
+}
+
+// ---- Atomic operations
+
+/// While one exists, the block does not become weak.
+class Exclusive::InFlight {
+ public:
+  explicit InFlight(Copy& copy) noexcept : copy_(copy) { copy_.in_flight.fetch_add(1); }
+  InFlight(const InFlight&) = delete;
+  InFlight& operator=(const InFlight&) = delete;
+  ~InFlight() { copy_.in_flight.fetch_sub(1); }
+
+ private:
+  Copy& copy_;
+};
+
+Exclusive::Footing Exclusive::footing(const Place& at) {
+  const StateGuard guard(at.block.state);
+  if (!at.segment.strong(at.index)) return Footing::weak;
+  return at.copy.changing.load() ? Footing::changing : Footing::strong;
+}
+
+/// \returns false if the block stays weak
+bool Exclusive::make_strong_if_automatic(const Place& at) {
+  return at.segment.dials().strength == Strength::automatic && change(at, Strength::strong, false);
+}
+
+bool Exclusive::run_atomic(SegmentId segment, std::uint64_t offset, FunctionRef<void()> instruction) {
+  const Place at = place(segment, offset / parts_[segment].blocks.block_bytes_);
+  for (;;) {
+    Footing on = Footing::weak;
+    {
+      const InFlight in_flight(at.copy);
+      on = footing(at);
+      if (on == Footing::strong) {
+        instruction();
+        at.copy.last_atomic_ns.store(fabric_.clock().now_ns(), std::memory_order_relaxed);
+        return true;
+      }
+    }
+    if (on == Footing::changing) {
+      wait([&] { return !at.copy.changing.load(); });
+    } else if (!make_strong_if_automatic(at)) {
+      return false;
+    }
+  }
+}
+
+/// Not through the application view: under the state lock the copy stays what it is, and no fault is needed.
+bool Exclusive::update(SegmentId segment, std::uint64_t offset, std::size_t bytes,
+                       FunctionRef<void(std::byte* word)> modify) {
+  const std::size_t block_bytes = parts_[segment].blocks.block_bytes_;
+  const Place at = place(segment, offset / block_bytes);
+  std::byte* const word = at.segment.data(at.index) + offset % block_bytes;
+  const auto change_it = [&] {
+    switch (bytes) {
+      case 1:
+        return change_word<std::uint8_t>(word, modify);
+      case 2:
+        return change_word<std::uint16_t>(word, modify);
+      case 4:
+        return change_word<std::uint32_t>(word, modify);
+      default:
+        CRATON_ASSERT(bytes == 8);
+        return change_word<std::uint64_t>(word, modify);
+    }
+  };
+  for (;;) {
+    Footing on = Footing::strong;
+    {
+      const InFlight in_flight(at.copy);
+      for (on = footing(at); on == Footing::strong; fault(at.segment, at.index, true), on = footing(at)) {
+        const StateGuard guard(at.block.state);
+        if (!at.segment.strong(at.index) || at.copy.changing.load() || at.copy.state < CopyState::exclusive)
+          continue;
+        at.copy.state = CopyState::modified;
+        change_it();
+        at.copy.last_atomic_ns.store(fabric_.clock().now_ns(), std::memory_order_relaxed);
+        Counters::add(counters_.updates);
+        return true;
+      }
+    }
+    if (on == Footing::changing) {
+      wait([&] { return !at.copy.changing.load(); });
+    } else if (!make_strong_if_automatic(at)) {
+      return false;
+    }
+  }
+}
+
+}  // namespace craton::coherence

@@ -1,0 +1,219 @@
+/// \file
+/// Messages about strong blocks, and the thread that does what their handlers must not wait for.
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <mutex>
+
+#include "base/assert.hpp"
+#include "base/error.hpp"
+#include "coherence/exclusive.hpp"
+
+namespace craton::coherence {
+
+// ---- Messages
+
+/// What a rank tells itself takes no way through the fabric. Nobody holds a lock meanwhile.
+void Exclusive::send(fabric::Rank to, const ExclusiveMessage& message) {
+  if (to == fabric_.rank()) return process(to, message);
+  static_cast<void>(
+      fabric_.send(to, handler_, &message, sizeof message));  // to the dead: who waits will notice
+}
+
+void Exclusive::answer(const Place& at, ExclusiveMessage message) {
+  message.segment = at.segment.id();
+  message.block = at.index;
+  send(manager(at), message);
+}
+
+void Exclusive::arrived(void* self, fabric::Rank source, const std::byte* payload,
+                        std::size_t bytes) noexcept {
+  ExclusiveMessage message;
+  CRATON_ASSERT(bytes == sizeof message);
+  std::memcpy(&message, payload, sizeof message);
+  static_cast<Exclusive*>(self)->process(source, message);
+}
+
+void Exclusive::process(fabric::Rank source, const ExclusiveMessage& message) {
+  CRATON_ASSERT(message.segment < parts_.size());
+  CRATON_ASSERT(message.block < parts_[message.segment].blocks.blocks());
+  const Place at = place(message.segment, message.block);
+  switch (message.kind) {
+    case Kind::grant:
+      return granted(at, message);
+    case Kind::serve:
+      return pass_on(at, message);
+    case Kind::invalidate:
+      drop(at);
+      return answer(at, {.kind = Kind::gone});
+    case Kind::changed:
+      change_agreed_ = message.agreed;
+      change_answered_.store(message.number);
+      return fabric_.notify();
+    case Kind::prepare:
+      if (message.strength == Strength::release) return prepare_fall(at, message.hold_ns);
+      return later(at.copy, message);
+    case Kind::conclude:
+      if (message.strength == Strength::strong) return stay_strong(at);
+      return later(at.copy, message);
+    case Kind::take_over:
+    case Kind::fill:
+      return later(at.copy, message);
+    default:
+      return direct(source, message);
+  }
+}
+
+/// A message to the manager.
+void Exclusive::direct(fabric::Rank source, const ExclusiveMessage& message) {
+  ExclusiveDirectory::Orders orders;
+  bool is_sooner = false;
+  {
+    const StateGuard guard(directory_lock_);
+    directory_.arrived(source, message, fabric_.clock().now_ns(), orders);
+    const TimeNs due_ns = directory_.due_ns();
+    is_sooner = due_ns < due_ns_.exchange(due_ns);
+  }
+  if (is_sooner) wake_service();
+  for (const ExclusiveDirectory::Order& order : orders) send(order.to, order.message);
+}
+
+// ---- Copies that come and go
+
+void Exclusive::granted(const Place& at, const ExclusiveMessage& grant) {
+  at.copy.grant = grant;
+  at.copy.granted.store(grant.number);
+  fabric_.notify();
+}
+
+/// Under the state lock: the copy goes, as a whole or to be written.
+void Exclusive::note_loss(const Place& at) noexcept {
+  constexpr std::uint8_t most_losses_counted = 6;
+  Copy& copy = at.copy;
+  const bool early = fabric_.clock().now_ns() - copy.opened_ns < at.segment.dials().hold_ns;
+  if (early && copy.lost_early < most_losses_counted) ++copy.lost_early;
+  if (!early && copy.lost_early > 0) --copy.lost_early;
+}
+
+/// Closes the copy, as far as it must be, so that all writes to it are in memory; then makes known what its
+/// reader must know.
+void Exclusive::pass_on(const Place& at, ExclusiveMessage serve) {
+  bool written = false;
+  {
+    const StateGuard guard(at.block.state);
+    vm::PageTable& pages = at.segment.pages_;
+    written = at.copy.state == CopyState::modified || at.copy.state == CopyState::owned;
+    if (serve.write) {
+      at.copy.state = CopyState::invalid;
+      if (pages.access(at.index) != vm::Access::none) pages.set_access(at.index, vm::Access::none);
+    } else {
+      at.copy.state = written ? CopyState::owned : CopyState::shared;
+      if (pages.access(at.index) == vm::Access::write) pages.set_access(at.index, vm::Access::read);
+    }
+    note_loss(at);
+  }
+  ExclusiveMessage ready{.kind = Kind::ready, .write = written};
+  if (protocol_.show_if_published(ready.shown)) return answer(at, ready);
+  serve.write = written;
+  later(at.copy, serve);
+}
+
+void Exclusive::drop(const Place& at) {
+  const StateGuard guard(at.block.state);
+  at.copy.state = CopyState::invalid;
+  if (at.segment.pages_.access(at.index) != vm::Access::none)
+    at.segment.pages_.set_access(at.index, vm::Access::none);
+  note_loss(at);
+}
+
+// ---- The service thread
+
+/// A rank has one thing at a time to do for a block, since the block's manager does one thing at a time.
+void Exclusive::later(Copy& copy, const ExclusiveMessage& work) {
+  {
+    const StateGuard guard(work_lock_);
+    copy.work = work;
+    copy.next_work = nullptr;
+    (first_work_ == nullptr ? first_work_ : last_work_->next_work) = &copy;
+    last_work_ = &copy;
+    has_work_.store(true);
+  }
+  wake_service();
+}
+
+bool Exclusive::take_work(ExclusiveMessage& work) {
+  const StateGuard guard(work_lock_);
+  if (first_work_ == nullptr) return false;
+  work = first_work_->work;
+  first_work_ = first_work_->next_work;
+  has_work_.store(first_work_ != nullptr);
+  return true;
+}
+
+void Exclusive::wake_service() {
+  if (started_.exchange(true)) return fabric_.notify();
+  start_(context_);
+}
+
+void Exclusive::serve() {
+  try {
+    while (!stopping_.load()) {
+      const TimeNs due_ns = due_ns_.load();
+      const auto called = [&] {
+        return has_work_.load() || stopping_.load() || due_ns_.load() < due_ns || fabric_.lost_ranks() != 0;
+      };
+      static_cast<void>(fabric_.wait_until(called, due_ns));
+      if (fabric_.lost_ranks() != 0) return;
+      ExclusiveDirectory::Orders orders;
+      {
+        const StateGuard guard(directory_lock_);
+        directory_.tick(fabric_.clock().now_ns(), orders);
+        due_ns_.store(directory_.due_ns());
+      }
+      for (const ExclusiveDirectory::Order& order : orders) send(order.to, order.message);
+      for (ExclusiveMessage work; take_work(work);) do_work(work);
+    }
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::peer_lost) throw;  // else all who wait notice for themselves
+  }
+}
+
+void Exclusive::stop() noexcept {
+  stopping_.store(true);
+  fabric_.notify();
+}
+
+void Exclusive::do_work(const ExclusiveMessage& work) {
+  const Place at = place(work.segment, work.block);
+  switch (work.kind) {
+    case Kind::serve:
+      Counters::add(counters_.strong_releases);
+      protocol_.release();
+      return answer(at, {.kind = Kind::ready, .write = work.write, .shown = protocol_.shown_.load()});
+    case Kind::prepare:
+      return prepare_rise(at);
+    case Kind::take_over:
+      return work.strength == Strength::strong ? own(at) : become_home(at);
+    case Kind::conclude:
+      return become_weak(at, work);
+    case Kind::fill:
+      return fill(at, work.source);
+    default:
+      CRATON_ASSERT(false);
+  }
+}
+
+/// The bytes of a block come to its manager's memory, for the requester to get them there: from the store,
+/// and if a rank has written them, by way of the store. The manager has no copy then, or the same bytes.
+void Exclusive::fill(const Place& at, fabric::Rank source) {
+  BlockStore& store = *parts_[at.segment.id()].store;
+  std::byte* const bytes = at.segment.data(at.index);
+  if (source != nobody) {
+    if (source != fabric_.rank()) at.segment.get_bytes(source, at.segment.data_region_, at.index, bytes);
+    store.write(at.index, bytes);
+  }
+  store.read(at.index, bytes);
+  answer(at, {.kind = Kind::filled});
+}
+
+}  // namespace craton::coherence
