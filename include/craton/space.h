@@ -112,6 +112,14 @@ typedef enum craton_placement {
   CRATON_PLACEMENT_ONE = 2      /**< all at home_rank */
 } craton_placement;
 
+/** What programs with data races may rely on in a block. */
+typedef enum craton_strength {
+  CRATON_STRENGTH_RELEASE = 0,  /**< nothing: only what barriers, mutexes and craton_atomic order */
+  CRATON_STRENGTH_STRONG = 1,   /**< one rank at a time writes it, so all accesses have one order. Each change
+                                   of   the rank that writes costs about as much as two faults */
+  CRATON_STRENGTH_AUTOMATIC = 2 /**< strong from a craton_atomic call on it until none has come for 0.1 s */
+} craton_strength;
+
 /** Start from CRATON_SEGMENT_OPTIONS_INIT, which holds the defaults that are named here. */
 /* NOLINTNEXTLINE(readability-identifier-naming) */
 typedef struct craton_segment_options {
@@ -127,12 +135,13 @@ typedef struct craton_segment_options {
   uint64_t lease; /**< by how much readers extend leases, in logical time; 16 */
   int hot_blocks; /**< 1: blocks that are written again and again stay open, see section 3.4.6; 1 */
   int prefetch;   /**< 1: blocks that were read after earlier barriers are fetched by the barrier; 1 */
+  craton_strength strength; /**< CRATON_STRENGTH_AUTOMATIC */
 } craton_segment_options;
 
 #define CRATON_SEGMENT_OPTIONS_INIT                                                                  \
   {                                                                                                  \
     sizeof(craton_segment_options), NULL, 0, 4096, CRATON_HOME_FLOATING, CRATON_INVALIDATION_LEASES, \
-        CRATON_RELEASE_FAST, CRATON_PLACEMENT_CYCLIC, 0, 16, 1, 1                                    \
+        CRATON_RELEASE_FAST, CRATON_PLACEMENT_CYCLIC, 0, 16, 1, 1, CRATON_STRENGTH_AUTOMATIC         \
   }
 
 /**
@@ -143,6 +152,15 @@ typedef struct craton_segment_options {
  *   CRATON_PEER_LOST
  */
 CRATON_API craton_status craton_segment_create(const craton_segment_options* options, void** data);
+
+/**
+ * Makes the blocks that some bytes of a segment or of the heap are in strong or weak, until they are told
+ * otherwise; CRATON_STRENGTH_AUTOMATIC: as the next craton_atomic wants them. Any thread of any rank; blocks,
+ * for messages to all ranks for each block. No write is lost by a change.
+ * \return CRATON_INVALID_ARGUMENT (not in one segment; CRATON_STRENGTH_AUTOMATIC where the segment was not
+ * made so), CRATON_NOT_SUPPORTED (a rank has pinned a block), CRATON_PEER_LOST
+ */
+CRATON_API craton_status craton_set_strength(const void* begin, size_t bytes, craton_strength strength);
 
 /**
  * Keeps memory of a segment accessible, on this rank: no fault happens there until craton_unpin, and barriers
@@ -215,8 +233,9 @@ CRATON_API craton_status craton_mutex_unlock(craton_mutex mutex);
  * All on words of segments or the heap, aligned to their size. Those of one word happen one after the other,
  * whatever rank and thread they come from, and each sees the one before; each is a release before and an
  * acquire after, so what a thread wrote before one is seen by whoever comes after it at the same word. Any
- * thread; they block. Each moves the block of the word to this rank, so they are as slow as a mutex; words
- * of different purpose should not share a block.
+ * thread; they block. A word that this rank updated last costs some ten nanoseconds; else its block moves
+ * here, which is as slow as a mutex. Words of different purpose should not share a block. In segments of
+ * CRATON_STRENGTH_AUTOMATIC the block becomes strong.
  * \return CRATON_INVALID_ARGUMENT if the word is in no segment or not aligned, CRATON_PEER_LOST
  */
 

@@ -38,6 +38,7 @@ space::SpaceOptions space_options(const OpenSpaceOptions& options) {
   space::SpaceOptions made;
   made.notice_capacity = options.notice_capacity;
   made.parallel_releases = options.parallel_releases;
+  made.heartbeat_ns = options.heartbeat_ns;
   made.mutexes = options.mutexes;
   made.threads = options.threads;
   made.mechanism = options.mechanism;
@@ -85,6 +86,7 @@ OpenSpace::OpenSpace(job::Job& job, const OpenSpaceOptions& options)
   const std::size_t chunks = (options.heap_bytes + space::heap_chunk_bytes - 1) / space::heap_chunk_bytes;
   space::SegmentOptions heap;
   heap.name = "heap";
+  heap.dials.strength = coherence::Strength::automatic;
   heap.bytes = chunks * space::heap_chunk_bytes;
   space::Segment& segment = space_.create_segment(heap);
   races_.add_segment(segment);

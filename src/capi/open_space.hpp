@@ -29,6 +29,7 @@ struct OpenSpaceOptions {
   std::uint32_t mutexes = mutexes_default;
   std::size_t notice_capacity = 0;
   unsigned parallel_releases = 1;
+  TimeNs heartbeat_ns = 0;
   std::size_t heap_bytes = 0;
   std::string mechanism;
 };

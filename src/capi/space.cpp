@@ -76,12 +76,13 @@ void check_pointer(const char* function, const void* pointer, const char* what) 
 
 /// By its bytes: a C program can put any number there, which no C++ enumeration may hold.
 template <typename Enum>
-void check_choice(const char* what, const Enum& choice, unsigned last) {
+void check_choice(const char* what, const Enum& choice, unsigned last,
+                  const char* asked = "cannot make a segment") {
   static_assert(sizeof(Enum) == sizeof(unsigned));
   unsigned value = 0;
   std::memcpy(&value, &choice, sizeof value);
   if (value <= last) return;
-  refuse("cannot make a segment",
+  refuse(asked,
          fmt::format("{} is {}, and not one of its values 0 to {}", what, static_cast<int>(value), last));
 }
 
@@ -91,6 +92,7 @@ craton::space::SegmentOptions segment_options(const craton_segment_options& aske
   check_choice("invalidation", asked.invalidation, CRATON_INVALIDATION_DIRECTORY);
   check_choice("release", asked.release, CRATON_RELEASE_PLAIN);
   check_choice("placement", asked.placement, CRATON_PLACEMENT_ONE);
+  check_choice("strength", asked.strength, CRATON_STRENGTH_AUTOMATIC);
   if (asked.home_rank < 0 || static_cast<unsigned>(asked.home_rank) >= ranks) {
     refuse("cannot make a segment",
            fmt::format("home_rank is {}, and the job has ranks 0 to {}", asked.home_rank, ranks - 1));
@@ -112,9 +114,12 @@ craton::space::SegmentOptions segment_options(const craton_segment_options& aske
   options.dials.lease = asked.lease;
   options.dials.hot_blocks = asked.hot_blocks != 0;
   options.dials.prefetch = asked.prefetch != 0;
+  options.dials.strength = static_cast<coherence::Strength>(asked.strength);
   return options;
 }
 static_assert(static_cast<int>(craton::coherence::InitialHomes::Kind::one) == CRATON_PLACEMENT_ONE);
+static_assert(static_cast<int>(craton::coherence::Strength::strong) == CRATON_STRENGTH_STRONG);
+static_assert(static_cast<int>(craton::coherence::Strength::automatic) == CRATON_STRENGTH_AUTOMATIC);
 static_assert(static_cast<int>(craton::coherence::InitialHomes::Kind::blocked) == CRATON_PLACEMENT_BLOCKED);
 static_assert(static_cast<int>(craton::coherence::Home::fixed) == CRATON_HOME_FIXED);
 static_assert(static_cast<int>(craton::coherence::Invalidation::directory) == CRATON_INVALIDATION_DIRECTORY);
@@ -171,7 +176,7 @@ template <typename Word>
 craton_status load(const char* function, const Word* word, Word* value) noexcept {
   return guarded([&] {
     check_pointer(function, value, "value");
-    return update(function, word, [&](Word there) { return *value = there; });
+    return with_space(function, [&](OpenSpace& space) { space.space().load(word, sizeof *word, value); });
   });
 }
 
@@ -220,6 +225,7 @@ craton_status craton_space_open(const craton_space_options* options) {
     craton::capi::OpenSpaceOptions made;
     made.notice_capacity = static_cast<std::size_t>(table.integer(craton::Option::notice_capacity));
     made.parallel_releases = static_cast<unsigned>(table.integer(craton::Option::parallel_releases));
+    made.heartbeat_ns = table.duration_ns(craton::Option::heartbeat);
     made.heap_bytes = table.bytes(craton::Option::heap_bytes);
     made.mechanism = table.text(craton::Option::vm_mechanism);
     const auto limit = [](const char* what, std::uint64_t value, std::uint64_t least, std::uint64_t most) {
@@ -292,6 +298,13 @@ craton_status craton_segment_create(const craton_segment_options* options, void*
     check_pointer("craton_segment_create", data, "data");
     const craton_segment_options asked = checked("craton_segment_create", *options);
     *data = space.create_segment(segment_options(asked, craton::capi::current_job()->size()));
+  });
+}
+
+craton_status craton_set_strength(const void* begin, size_t bytes, craton_strength strength) {
+  return with_space("craton_set_strength", [=](OpenSpace& space) {
+    check_choice("strength", strength, CRATON_STRENGTH_AUTOMATIC, "cannot set the strength of blocks");
+    space.space().set_strength(begin, bytes, static_cast<craton::coherence::Strength>(strength));
   });
 }
 

@@ -49,6 +49,7 @@ struct alignas(64) Counters {
   Count falls_called_off{0};      ///< because of an atomic operation (manager)
   Count releases{0};              ///< release fences
   Count acquires{0};              ///< acquire fences
+  Count heartbeats{0};  ///< of them and of releases: by a rank that had not synchronised for a while
   // Time in nanoseconds, of all threads together.
   Count fault_ns{0};    ///< in faults
   Count barrier_ns{0};  ///< in barriers of the space

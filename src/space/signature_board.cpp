@@ -53,6 +53,14 @@ void SignatureBoard::show(const coherence::Signature& signature) {
   next_ += bytes;
 }
 
+std::uint64_t SignatureBoard::version(fabric::Rank rank) {
+  std::uint64_t head = 0;
+  fabric::Completion completion;
+  fabric_.get(&head, {.rank = rank, .region = region_, .offset = 0}, sizeof head, completion);
+  coherence::wait_for(fabric_, completion);
+  return head;
+}
+
 coherence::Signature SignatureBoard::look(fabric::Rank rank) {
   coherence::Signature signature(notice_capacity_);
   std::vector<std::byte> bytes;

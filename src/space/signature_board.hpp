@@ -29,6 +29,9 @@ class SignatureBoard final : public coherence::SignatureExchange {
 
   void show(const coherence::Signature& signature) override;
   coherence::Signature look(fabric::Rank rank) override;
+  /// A number that changes whenever a rank shows something else; 0: it has shown nothing yet. Blocks.
+  /// \throws Error peer_lost
+  std::uint64_t version(fabric::Rank rank);
 
  private:
   fabric::Fabric& fabric_;

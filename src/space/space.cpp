@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
+#include <cstring>
 
 #include "base/assert.hpp"
 #include "base/error.hpp"
@@ -139,7 +141,8 @@ Space::Space(fabric::Fabric& fabric, const SpaceOptions& options)
       barrier_(fabric, protocol_, options.first_region + barrier_region, handler(options, barrier_handler),
                options.threads, options.notice_capacity),
       mutexes_(fabric, protocol_, options.first_region + mutex_region, handler(options, mutex_handler),
-               options.mutexes) {
+               options.mutexes),
+      heartbeat_(fabric, protocol_, board_, options.heartbeat_ns) {
   agree(Fingerprint().add(options.notice_capacity).add(options.mutexes).add(options.address_bytes).value(),
         "cannot make a coherent space", "its options");
 }
@@ -234,6 +237,7 @@ Segment& Space::create_segment(const SegmentOptions& options) {
 }
 
 void Space::close() {
+  heartbeat_.stop();
   agreement_.meet();
   end_service();
   for (std::size_t i = segments_.size(); i > 0; --i) segments_[i - 1].close(fabric_);
@@ -250,18 +254,48 @@ Segment* Space::find(const void* address) noexcept {
   return nullptr;
 }
 
-void Space::update(void* word, std::size_t bytes, FunctionRef<void(std::byte* value)> modify) {
+Segment& Space::segment_of_word(const void* word, std::size_t bytes, std::uint64_t& offset) {
   Segment* const segment = find(word);
   const bool sized = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
   if (segment == nullptr || !sized || reinterpret_cast<std::uintptr_t>(word) % bytes != 0) {
     throw Error(ErrorCode::invalid_argument,
-                {.asked = fmt::format("cannot update {} bytes at {} atomically", bytes, word),
+                {.asked = fmt::format("cannot use {} bytes at {} atomically", bytes, word),
                  .happened = segment == nullptr ? "they are in no segment" : "they are no aligned word",
                  .limit = "words of 1, 2, 4 or 8 bytes",
                  .remedy = {}});
   }
-  const auto offset = static_cast<std::uint64_t>(static_cast<std::byte*>(word) - segment->data());
-  protocol_.update(segment->blocks().id(), offset, bytes, modify);
+  offset = static_cast<std::uint64_t>(static_cast<const std::byte*>(word) - segment->data());
+  return *segment;
+}
+
+void Space::update(void* word, std::size_t bytes, FunctionRef<void(std::byte* value)> modify) {
+  std::uint64_t offset = 0;
+  const Segment& segment = segment_of_word(word, bytes, offset);
+  protocol_.update(segment.protocol_.id(), offset, bytes, modify);
+}
+
+void Space::load(const void* word, std::size_t bytes, void* value) {
+  std::uint64_t offset = 0;
+  const Segment& segment = segment_of_word(word, bytes, offset);
+  const auto load_word = [&]<typename Word>(Word /*type*/) {
+    const Word loaded = std::atomic_ref(*const_cast<Word*>(static_cast<const Word*>(word))).load();
+    std::memcpy(value, &loaded, sizeof loaded);
+  };
+  const auto load_here = [&] {
+    switch (bytes) {
+      case 1:
+        return load_word(std::uint8_t{});
+      case 2:
+        return load_word(std::uint16_t{});
+      case 4:
+        return load_word(std::uint32_t{});
+      default:
+        return load_word(std::uint64_t{});
+    }
+  };
+  if (exclusive_.run_atomic(segment.protocol_.id(), offset, load_here)) return;
+  protocol_.update(segment.protocol_.id(), offset, bytes,
+                   [&](const std::byte* newest) { std::memcpy(value, newest, bytes); });
 }
 
 void Space::publish() {

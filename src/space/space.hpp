@@ -26,6 +26,7 @@
 #include "fabric/fabric.hpp"
 #include "space/agreement.hpp"
 #include "space/barrier.hpp"
+#include "space/heartbeat.hpp"
 #include "space/mutexes.hpp"
 #include "space/signature_board.hpp"
 #include "vm/fault_dispatcher.hpp"
@@ -38,6 +39,7 @@ namespace craton::space {
 struct SpaceOptions {
   std::size_t notice_capacity = 1024;  ///< write notices in a signature, at most
   unsigned parallel_releases = 16;     ///< blocks that a release takes from other ranks at a time
+  TimeNs heartbeat_ns = 0;             ///< of a rank that does not synchronise: see Heartbeat; 0: none
   std::uint32_t mutexes = 1024;        ///< how many there are
   unsigned threads = 1;                ///< of each rank that take part in barriers
   std::string mechanism = "auto";      ///< of page tables: see vm::choose_mechanism
@@ -130,6 +132,9 @@ class Space {
   /// after. Blocks. \param word aligned to `bytes`, which are 1, 2, 4 or 8 \throws Error invalid_argument,
   /// peer_lost
   void update(void* word, std::size_t bytes, FunctionRef<void(std::byte* value)> modify);
+  /// The newest value of a word, likewise; of a strong block without taking it from who writes it. Blocks.
+  /// \param value gets `bytes` bytes \throws as update()
+  void load(const void* word, std::size_t bytes, void* value);
   /// A release that others can learn of by learn(); for what is handed on otherwise than by a mutex or
   /// barrier. Blocks. \throws Error peer_lost
   void publish();
@@ -147,6 +152,7 @@ class Space {
   void end_service();
   std::unique_ptr<vm::Reservation> reserve(std::size_t wanted);
   void agree(std::uint64_t own, const char* asked, const char* what);
+  Segment& segment_of_word(const void* word, std::size_t bytes, std::uint64_t& offset);
   void for_blocks(const void* begin, std::size_t bytes, const char* asked,
                   FunctionRef<void(coherence::LeaseSegment&, std::uint64_t)> action);
 
@@ -167,6 +173,7 @@ class Space {
   Barrier barrier_;
   Mutexes mutexes_;
   AppendOnly<Segment, coherence::segments_at_most> segments_;
+  Heartbeat heartbeat_;  ///< the first to go
 };
 
 }  // namespace craton::space

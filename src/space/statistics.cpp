@@ -54,6 +54,7 @@ constexpr CounterName names[] = {
     {"falls_called_off", &Counters::falls_called_off},
     {"releases", &Counters::releases},
     {"acquires", &Counters::acquires},
+    {"heartbeats", &Counters::heartbeats},
     {"fault_ns", &Counters::fault_ns},
     {"barrier_ns", &Counters::barrier_ns},
     {"mutex_ns", &Counters::mutex_ns},

@@ -1,0 +1,81 @@
+#include "space/heartbeat.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "base/error.hpp"
+
+namespace craton::space {
+
+namespace {
+/// Of its acquires, for what prefetching learns: none of the program's.
+constexpr std::uint32_t heartbeat_site = 0x68656172U;
+/// A beat of a twentieth of the time.
+constexpr TimeNs rest_beats = 19;
+}  // namespace
+
+Heartbeat::Heartbeat(fabric::Fabric& fabric, coherence::LeaseRelease& protocol, SignatureBoard& board,
+                     TimeNs interval_ns)
+    : fabric_(fabric),
+      protocol_(protocol),
+      board_(board),
+      interval_ns_(interval_ns),
+      seen_(fabric.size(), 0) {
+  if (interval_ns_ == 0 || fabric_.size() == 1) return;
+  // Signals are for the program's own threads.
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this]() noexcept { run(); });
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void Heartbeat::stop() noexcept {
+  if (!thread_.joinable()) return;
+  stopped_.store(true, std::memory_order_release);
+  fabric_.notify();
+  thread_.join();
+}
+
+std::uint64_t Heartbeat::fences() const noexcept {
+  const coherence::Counters& counters = protocol_.counters();
+  return counters.releases.load(std::memory_order_relaxed) +
+         counters.acquires.load(std::memory_order_relaxed);
+}
+
+/// \returns false if it is time to stop
+bool Heartbeat::sleep_until(TimeNs time_ns) {
+  const auto over = [this] { return stopped_.load(std::memory_order_acquire) || fabric_.lost_ranks() != 0; };
+  return fabric_.wait_until(over, time_ns) != fabric::Status::ok;
+}
+
+void Heartbeat::run() noexcept {
+  try {
+    std::uint64_t fences_before = fences();
+    for (TimeNs next_ns = fabric_.clock().now_ns() + interval_ns_; sleep_until(next_ns);) {
+      const TimeNs start_ns = fabric_.clock().now_ns();
+      if (fences() == fences_before) beat();
+      fences_before = fences();
+      const TimeNs end_ns = fabric_.clock().now_ns();
+      next_ns = end_ns + std::max(interval_ns_, rest_beats * (end_ns - start_ns));
+    }
+  } catch (const Error&) {  // a rank is dead: the program's own threads will say so
+  }
+}
+
+void Heartbeat::beat() {
+  coherence::Counters::add(protocol_.counters().heartbeats);
+  protocol_.release();
+  for (fabric::Rank rank = 0; rank < fabric_.size(); ++rank) {
+    if (rank == fabric_.rank()) continue;
+    const std::uint64_t shown = board_.version(rank);
+    if (shown == seen_[rank]) continue;
+    protocol_.acquire(rank, heartbeat_site);
+    seen_[rank] = shown;
+  }
+}
+
+}  // namespace craton::space

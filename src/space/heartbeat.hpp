@@ -1,0 +1,51 @@
+/// \file
+/// The heartbeat (DESIGN, *Programs that are not data-race-free*): a rank that has not synchronised for a
+/// while publishes what it wrote and acquires what others have published, so that a program that spins on a
+/// plain variable goes on.
+///
+/// A kernel thread of the rank. A beat of a rank that has synchronised since the last one compares two
+/// numbers. Else it is a release, and for each other rank a get of eight bytes, and an acquire where that one
+/// has published something. However long a beat takes, beats take no more than a twentieth of the time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "coherence/lease_release.hpp"
+#include "fabric/fabric.hpp"
+#include "space/signature_board.hpp"
+
+namespace craton::space {
+
+class Heartbeat {
+ public:
+  /// \param interval_ns between beats; 0: there is no thread, and nothing happens
+  Heartbeat(fabric::Fabric& fabric, coherence::LeaseRelease& protocol, SignatureBoard& board,
+            TimeNs interval_ns);
+  Heartbeat(const Heartbeat&) = delete;
+  Heartbeat& operator=(const Heartbeat&) = delete;
+  ~Heartbeat() { stop(); }
+
+  /// No beat after it. Waits for one that is under way, which ends at the latest when a rank is known to be
+  /// dead. By one thread.
+  void stop() noexcept;
+
+ private:
+  void run() noexcept;
+  void beat();
+  std::uint64_t fences() const noexcept;
+  bool sleep_until(TimeNs time_ns);
+
+  fabric::Fabric& fabric_;
+  coherence::LeaseRelease& protocol_;
+  SignatureBoard& board_;
+  const TimeNs interval_ns_;
+  std::vector<std::uint64_t> seen_;  ///< of each rank: what it showed at the last beat
+  std::atomic<bool> stopped_{false};
+  std::thread thread_;
+};
+
+}  // namespace craton::space
