@@ -70,10 +70,12 @@ class SimulatedRank final : public KernelRank {
 
   /// Charges what the protocol has done to whole blocks since, which nothing else can know, and waits for it.
   void settle() {
-    const coherence::Counters& counters = space_.protocol().counters();
+    const coherence::LeaseRelease& protocol = space_.protocol();
+    using coherence::Counters;
     // Passes over a block: a twin is a copy; a release compares with it and copies; a merge reads three.
-    const std::uint64_t passes = counters.twins.load() + 2 * counters.fast_releases.load() +
-                                 counters.unchanged.load() + 3 * counters.merges.load();
+    const std::uint64_t passes = protocol.count(&Counters::twins) +
+                                 2 * protocol.count(&Counters::fast_releases) +
+                                 protocol.count(&Counters::unchanged) + 3 * protocol.count(&Counters::merges);
     const double ns = static_cast<double>((passes - passes_) * predict_block_bytes) *
                       machine_.timing.local.copy_ns_per_byte;
     passes_ = passes;

@@ -68,19 +68,17 @@ struct Spent {
 /// A rank's measuring between the marks.
 class Meter {
  public:
-  explicit Meter(SpaceRank& rank) : counters_(rank.space.protocol().counters()) {}
+  explicit Meter(SpaceRank& rank) : protocol_(rank.space.protocol()) {}
   const Spent& spent() const noexcept { return spent_; }
   kernel_marks marks() noexcept { return {.context = this, .begin = &Meter::begin, .end = &Meter::end}; }
 
  private:
   Spent now() const noexcept {
-    const auto value = [](const coherence::Counters::Count& count) {
-      return count.load(std::memory_order_relaxed);
-    };
+    using coherence::Counters;
     return {.ns = now_ns(),
-            .faults = value(counters_.read_faults) + value(counters_.write_faults),
-            .probes = value(counters_.prefetch_hits),
-            .bytes = value(counters_.fetched_bytes) + value(counters_.put_bytes)};
+            .faults = protocol_.count(&Counters::read_faults) + protocol_.count(&Counters::write_faults),
+            .probes = protocol_.count(&Counters::prefetch_hits),
+            .bytes = protocol_.count(&Counters::fetched_bytes) + protocol_.count(&Counters::put_bytes)};
   }
   static void begin(void* self) {
     auto& meter = *static_cast<Meter*>(self);
@@ -96,7 +94,7 @@ class Meter {
                     .bytes = after.bytes - before.bytes};
   }
 
-  const coherence::Counters& counters_;
+  const coherence::LeaseRelease& protocol_;
   Spent spent_;
 };
 

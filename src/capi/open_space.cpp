@@ -7,12 +7,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <memory>
 
 #include "base/error.hpp"
 #include "base/line_writer.hpp"
 #include "coherence/block_lock.hpp"
-#include "space/statistics.hpp"
 
 namespace craton::capi {
 
@@ -222,28 +222,45 @@ void OpenSpace::close() {
   // What each tells: how many races had no room, the counters, the places of races.
   std::vector<std::byte> own;
   append(own, races_.left_out());
-  const std::vector<std::uint64_t> counters_here = space::values_of(counters());
-  for (const std::uint64_t value : counters_here) append(own, value);
+  std::vector<std::vector<std::uint64_t>> counters_here{space::values_of(space_.protocol())};
+  for (const auto& segment : space_.segments())
+    counters_here.push_back(space::values_of(segment->blocks().counters()));
+  for (const std::vector<std::uint64_t>& values : counters_here) {
+    for (const std::uint64_t value : values) append(own, value);
+  }
   for (const space::RacePlace& place : races_.places()) append(own, place);
   const std::vector<std::vector<std::byte>> all = collection_.collect(own);
 
   std::uint64_t left_out = 0;
-  std::vector<std::vector<std::uint64_t>> counters_of_all;
+  std::vector<std::vector<std::uint64_t>> counters_of_ranks;
+  std::vector<space::SegmentStatistics> counters_of_segments;
+  for (const auto& segment : space_.segments())
+    counters_of_segments.push_back(
+        {.name = segment->name(), .values = std::vector<std::uint64_t>(counters_here[0].size())});
   std::vector<space::RacePlace> places;
   for (const std::vector<std::byte>& one : all) {  // at rank 0; elsewhere there are none
     std::uint64_t left_out_there = 0;
     std::memcpy(&left_out_there, one.data(), sizeof left_out_there);
     left_out += left_out_there;
     const std::byte* next = one.data() + sizeof left_out_there;
-    std::vector<std::uint64_t>& values = counters_of_all.emplace_back(counters_here.size());
-    std::memcpy(values.data(), next, values.size() * sizeof(std::uint64_t));
-    next += values.size() * sizeof(std::uint64_t);
+    std::vector<std::uint64_t> values(counters_here[0].size());
+    const auto take_values = [&] {
+      std::memcpy(values.data(), next, values.size() * sizeof(std::uint64_t));
+      next += values.size() * sizeof(std::uint64_t);
+    };
+    take_values();
+    counters_of_ranks.push_back(values);
+    for (space::SegmentStatistics& segment : counters_of_segments) {
+      take_values();
+      std::transform(values.begin(), values.end(), segment.values.begin(), segment.values.begin(),
+                     std::plus<>());
+    }
     for (; next != one.data() + one.size(); next += sizeof(space::RacePlace))
       std::memcpy(&places.emplace_back(), next, sizeof(space::RacePlace));
   }
   if (job_.rank() == 0) {
     print_races(space::merged_places(std::move(places)), left_out);
-    print_statistics(counters_of_all);
+    print_statistics(counters_of_ranks, counters_of_segments);
   }
   agreement_.meet();  // rank 0 may still have asked others about the heap
   space_.close();
@@ -277,11 +294,12 @@ void OpenSpace::print_races(const std::vector<space::RacePlace>& places, std::ui
       fmt::format("craton: race: {} more were seen, at places for which there was no room\n", left_out));
 }
 
-void OpenSpace::print_statistics(const std::vector<std::vector<std::uint64_t>>& ranks) const {
+void OpenSpace::print_statistics(const std::vector<std::vector<std::uint64_t>>& ranks,
+                                 const std::vector<space::SegmentStatistics>& segments) const {
   const std::string& form = job_.options().text(Option::stats);
   if (form == "none") return;
-  const std::string text =
-      form == "json" ? space::statistics_as_json(ranks) : space::statistics_as_text(ranks);
+  const std::string text = form == "json" ? space::statistics_as_json(ranks, segments)
+                                          : space::statistics_as_text(ranks, segments);
   const std::string& path = job_.options().text(Option::stats_file);
   if (path.empty()) {
     write_fully(STDERR_FILENO, text);

@@ -16,6 +16,7 @@
 #include "space/heap.hpp"
 #include "space/race_log.hpp"
 #include "space/space.hpp"
+#include "space/statistics.hpp"
 
 namespace craton::capi {
 
@@ -67,7 +68,8 @@ class OpenSpace {
   void check_mutex(std::uint32_t mutex, const char* asked);
   bool holds(std::uint32_t mutex) const noexcept;
   void print_races(const std::vector<space::RacePlace>& places, std::uint64_t left_out);
-  void print_statistics(const std::vector<std::vector<std::uint64_t>>& ranks) const;
+  void print_statistics(const std::vector<std::vector<std::uint64_t>>& ranks,
+                        const std::vector<space::SegmentStatistics>& segments) const;
 
   job::Job& job_;
   const unsigned threads_;

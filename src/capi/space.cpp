@@ -280,7 +280,7 @@ craton_status craton_space_count(const char* counter, uint64_t* value) {
     check_pointer("craton_space_count", value, "value");
     for (const craton::space::CounterName& each : craton::space::counter_names()) {
       if (each.name != counter) continue;
-      *value = (space.counters().*each.count).load(std::memory_order_relaxed);
+      *value = space.space().protocol().count(each.count);
       return;
     }
     throw Error(ErrorCode::not_found, {.asked = fmt::format("cannot read the counter '{}'", counter),

@@ -132,7 +132,7 @@ std::uint32_t Exclusive::ask(const Place& at, bool write, ExclusiveMessage& want
   if (number == 0) number = 1;  // 0 is no want
   copy.asked.store(number);
   const bool holds = copy.lost_early >= losses_before_hold;
-  if (holds) Counters::add(counters_.holds);
+  if (holds) Counters::add(at.segment.counters().holds);
   want = {.kind = Kind::want,
           .write = write,
           .segment = at.segment.id(),
@@ -150,7 +150,8 @@ void Exclusive::collect(const Place& at, bool write) {
   if (grant.teacher != nobody) learn_from(grant.teacher, grant.shown, at.index);
   if (grant.source != nobody && grant.source != fabric_.rank())
     at.segment.get_bytes(grant.source, at.segment.data_region_, at.index, at.segment.data(at.index));
-  Counters::add(write ? counters_.strong_writes : counters_.strong_reads);
+  Counters& counters = at.segment.counters();
+  Counters::add(write ? counters.strong_writes : counters.strong_reads);
   {
     const StateGuard guard(at.block.state);
     copy.state = grant.state;
@@ -249,7 +250,7 @@ bool Exclusive::update(SegmentId segment, std::uint64_t offset, std::size_t byte
         at.copy.state = CopyState::modified;
         change_it();
         at.copy.last_atomic_ns.store(fabric_.clock().now_ns(), std::memory_order_relaxed);
-        Counters::add(counters_.updates);
+        Counters::add(at.segment.counters().updates);
         return true;
       }
     }

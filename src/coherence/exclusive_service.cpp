@@ -187,7 +187,7 @@ void Exclusive::do_work(const ExclusiveMessage& work) {
   const Place at = place(work.segment, work.block);
   switch (work.kind) {
     case Kind::serve:
-      Counters::add(counters_.strong_releases);
+      Counters::add(at.segment.counters().strong_releases);
       protocol_.release();
       return answer(at, {.kind = Kind::ready, .write = work.write, .shown = protocol_.shown_.load()});
     case Kind::prepare:

@@ -239,7 +239,7 @@ void LeaseRelease::arrived(void* self, fabric::Rank source, const std::byte* pay
 }
 
 void LeaseRelease::report(const Race& race) {
-  Counters::add(counters_.races);
+  Counters::add(segments_[race.segment].counters_.races);
   if (race_handler_ != nullptr) race_handler_(race_context_, race);
 }
 

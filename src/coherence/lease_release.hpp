@@ -93,7 +93,14 @@ class LeaseRelease {
     race_handler_ = handler;
     race_context_ = context;
   }
+  /// What belongs to no segment: fences, mutexes, changes of strength.
   Counters& counters() noexcept { return counters_; }
+  /// Of this rank, in all.
+  std::uint64_t count(Counters::Count Counters::*what) const noexcept {
+    std::uint64_t sum = (counters_.*what).load(std::memory_order_relaxed);
+    for (const auto& segment : segments_) sum += (segment->counters().*what).load(std::memory_order_relaxed);
+    return sum;
+  }
   /// By which all code waits that fences may run several times at a time.
   Interleaver& waits() noexcept { return waits_; }
 

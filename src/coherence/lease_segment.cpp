@@ -40,7 +40,6 @@ LeaseSegment::LeaseSegment(LeaseRelease& space, fabric::Fabric& fabric, SegmentI
                            const SegmentSetup& setup)
     : space_(space),
       fabric_(fabric),
-      counters_(space.counters()),
       id_(id),
       pages_(setup.pages),
       block_bytes_(setup.pages.block_bytes()),

@@ -62,6 +62,9 @@ class LeaseSegment final : public vm::FaultHandler {
   SegmentId id() const noexcept { return id_; }
   const Dials& dials() const noexcept { return dials_; }
   std::uint64_t blocks() const noexcept { return pages_.blocks(); }
+  /// What was done for the blocks of this segment.
+  Counters& counters() noexcept { return counters_; }
+  const Counters& counters() const noexcept { return counters_; }
   /// There are blocks for a release to look at. Those that it is looking at already do not count.
   bool has_writes() const noexcept { return first_listed_.load(std::memory_order_acquire) != 0; }
 
@@ -193,7 +196,7 @@ class LeaseSegment final : public vm::FaultHandler {
 
   LeaseRelease& space_;
   fabric::Fabric& fabric_;
-  Counters& counters_;
+  Counters counters_;
   const SegmentId id_;
   vm::PageTable& pages_;
   const std::size_t block_bytes_;

@@ -99,7 +99,7 @@ Segment::Segment(fabric::Fabric& fabric, coherence::LeaseRelease& protocol, vm::
                                       .own_home_bytes = home_bytes_.data(),
                                       .initial_homes = options.initial_homes,
                                       .dials = options.dials})),
-      faults_(protocol_, fabric.clock(), protocol.counters()),
+      faults_(protocol_, fabric.clock(), protocol_.counters()),
       caught_(*pages_, faults_, static_cast<int>(fabric.rank())) {
   fabric.register_region(first_region_, memory_.region_memory());
   fabric.register_region(first_region_ + 1, twins_);

@@ -69,7 +69,7 @@ class Segment {
   std::byte* data() const noexcept { return memory_.application_view(); }
   std::size_t bytes() const noexcept { return memory_.bytes(); }
   std::size_t block_bytes() const noexcept { return memory_.block_bytes(); }
-  coherence::LeaseSegment& blocks() noexcept { return protocol_; }
+  coherence::LeaseSegment& blocks() const noexcept { return protocol_; }
   bool contains(const void* address) const noexcept {
     return address >= data() && address < data() + bytes();
   }
@@ -122,6 +122,7 @@ class Space {
   /// The segment that an address is in; null if none.
   Segment* find(const void* address) noexcept;
 
+  const AppendOnly<Segment, coherence::segments_at_most>& segments() const noexcept { return segments_; }
   Barrier& barrier() noexcept { return barrier_; }
   Mutexes& mutexes() noexcept { return mutexes_; }
   coherence::LeaseRelease& protocol() noexcept { return protocol_; }

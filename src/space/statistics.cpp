@@ -116,6 +116,21 @@ std::string line(std::string_view head, const Values& values) {
   return text + "\n";
 }
 
+/// What may stand between quotation marks: names are any bytes that a program gives.
+std::string json_text(std::string_view text) {
+  std::string escaped;
+  for (const char letter : text) {
+    if (letter == '"' || letter == '\\') {
+      escaped += fmt::format("\\{}", letter);
+    } else if (static_cast<unsigned char>(letter) < 0x20) {
+      escaped += fmt::format("\\u{:04x}", static_cast<unsigned>(letter));
+    } else {
+      escaped += letter;
+    }
+  }
+  return escaped;
+}
+
 std::string members(const Values& values) {
   std::string text;
   for (std::size_t i = 0; i < std::size(names); ++i)
@@ -136,18 +151,40 @@ Values values_of(const Counters& counters) {
   return values;
 }
 
-std::string statistics_as_text(const std::vector<Values>& ranks) {
+Values values_of(const coherence::LeaseRelease& protocol) {
+  Values values;
+  for (const CounterName& each : names) values.push_back(protocol.count(each.count));
+  return values;
+}
+
+std::string statistics_as_text(const std::vector<Values>& ranks,
+                               const std::vector<SegmentStatistics>& segments) {
   std::string text = fmt::format("{:>6}", "rank");
   for (const Column& column : columns) text += fmt::format(" {:>7}", column.title);
   text += "\n";
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) text += line(std::to_string(rank), ranks[rank]);
-  return text + line("sum", sum_of(ranks));
+  text += line("sum", sum_of(ranks));
+  if (segments.size() < 2) return text;
+  text += "of it, by segment:\n";
+  // The names stand behind the numbers, where they may be as long as they are.
+  for (const SegmentStatistics& segment : segments) {
+    std::string numbers = line("", segment.values);
+    numbers.pop_back();
+    text += fmt::format("{}  {}\n", numbers, segment.name);
+  }
+  return text;
 }
 
-std::string statistics_as_json(const std::vector<Values>& ranks) {
+std::string statistics_as_json(const std::vector<Values>& ranks,
+                               const std::vector<SegmentStatistics>& segments) {
   std::string text = "{\"ranks\": [";
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     text += fmt::format("{}\n  {{\"rank\": {}, {}}}", rank == 0 ? "" : ",", rank, members(ranks[rank]));
+  text += "],\n \"segments\": [";
+  for (const SegmentStatistics& segment : segments) {
+    text += fmt::format("{}\n  {{\"name\": \"{}\", {}}}", &segment == &segments.front() ? "" : ",",
+                        json_text(segment.name), members(segment.values));
+  }
   return text + fmt::format("],\n \"sum\": {{{}}}}}\n", members(sum_of(ranks)));
 }
 

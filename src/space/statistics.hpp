@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "coherence/counters.hpp"
+#include "coherence/lease_release.hpp"
 
 namespace craton::space {
 
@@ -19,12 +20,20 @@ struct CounterName {
 /// All of coherence::Counters, in their order.
 std::span<const CounterName> counter_names() noexcept;
 
-/// The counters of a rank, in the order of counter_names().
+/// Counters in the order of counter_names(): of a rank, or of a rank's part of a segment.
+std::vector<std::uint64_t> values_of(const coherence::LeaseRelease& protocol);
 std::vector<std::uint64_t> values_of(const coherence::Counters& counters);
 
-/// By rank: one line each, those that say most, and their sum.
-std::string statistics_as_text(const std::vector<std::vector<std::uint64_t>>& ranks);
-/// {"ranks": [{"rank": 0, "read_faults": 1, ...}, ...], "sum": {"read_faults": 1, ...}}
-std::string statistics_as_json(const std::vector<std::vector<std::uint64_t>>& ranks);
+struct SegmentStatistics {
+  std::string name;
+  std::vector<std::uint64_t> values;  ///< of all ranks
+};
+/// By rank, and by segment where there are several: one line each, the counters that say most, and their sum.
+std::string statistics_as_text(const std::vector<std::vector<std::uint64_t>>& ranks,
+                               const std::vector<SegmentStatistics>& segments);
+/// {"ranks": [{"rank": 0, "read_faults": 1, ...}, ...], "segments": [{"name": "heap", ...}, ...],
+///  "sum": {"read_faults": 1, ...}}
+std::string statistics_as_json(const std::vector<std::vector<std::uint64_t>>& ranks,
+                               const std::vector<SegmentStatistics>& segments);
 
 }  // namespace craton::space

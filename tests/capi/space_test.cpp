@@ -157,12 +157,22 @@ TEST(Statistics, JsonAddsUp) {
     EXPECT_EQ(values["races"], 0) << text;
   }
   EXPECT_GT(read["sum"]["fetched_bytes"].get<std::uint64_t>(), 0U) << text;
+  // Faults happen in segments, and nowhere else.
+  std::uint64_t faults = 0;
+  ASSERT_GE(read["segments"].size(), 2U) << text;
+  EXPECT_EQ(read["segments"][0]["name"], "heap");
+  for (const nlohmann::json& segment : read["segments"])
+    faults += segment["write_faults"].get<std::uint64_t>();
+  EXPECT_EQ(read["sum"]["write_faults"].get<std::uint64_t>(), faults) << text;
 }
 
-TEST(Statistics, TextHasALineARankAndASum) {
+TEST(Statistics, TextHasALineARankASumAndALineASegment) {
   LaunchedJob job({"-n", "2", "--isolate-nodes", "--stats", "text", "--", CRATON_HEAT, "9000", "20"});
   EXPECT_EQ(job.finish(), 0) << job.error();
-  EXPECT_EQ(times(job.error(), "\n"), 4U) << job.error();
+  const std::size_t by_segment = job.error().find("of it, by segment:\n");
+  ASSERT_NE(by_segment, std::string::npos) << job.error();
+  EXPECT_EQ(times(job.error().substr(0, by_segment), "\n"), 4U) << job.error();
+  EXPECT_NE(job.error().find("  heap\n", by_segment), std::string::npos) << job.error();
   EXPECT_NE(job.error().find("  rank "), std::string::npos) << job.error();
   EXPECT_NE(job.error().find("\n     1 "), std::string::npos) << job.error();
   EXPECT_NE(job.error().find("\n   sum "), std::string::npos) << job.error();

@@ -199,8 +199,7 @@ class MixedRun {
     --left;
     static_cast<void>(fabric.wait_until([&] { return left == 0; }, no_deadline));
     ranks_[rank]->close();
-    for (const auto& [name, count] : counted)
-      seen[name] += (ranks_[rank]->protocol().counters().*count).load();
+    for (const auto& [name, count] : counted) seen[name] += ranks_[rank]->protocol().count(count);
   }
 
   void run_thread(Rank rank, unsigned thread) {

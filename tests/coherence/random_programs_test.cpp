@@ -253,11 +253,11 @@ class RandomRun {
     --left;
     static_cast<void>(fabric.wait_until([&] { return left == 0; }, no_deadline));
     ranks_[rank]->close();
-    add(seen, ranks_[rank]->protocol().counters());
+    add(seen, ranks_[rank]->protocol());
   }
 
-  static void add(Seen& seen, const Counters& counters) {
-    for (const auto& [name, count] : counted) seen[name] += (counters.*count).load();
+  static void add(Seen& seen, const LeaseRelease& protocol) {
+    for (const auto& [name, count] : counted) seen[name] += protocol.count(count);
   }
 
   void run_thread(Rank rank, unsigned thread) {

@@ -215,8 +215,7 @@ class StrongRun {
     } else {
       ranks_[rank]->stop_service();
     }
-    for (const auto& [name, count] : counted)
-      seen[name] += (ranks_[rank]->protocol().counters().*count).load();
+    for (const auto& [name, count] : counted) seen[name] += ranks_[rank]->protocol().count(count);
     if (store != nullptr) seen["store reads"] += store->reads;
     if (store != nullptr && *transfer_ == Transfer::write_back) seen["store writes"] += store->writes;
     if (store != nullptr && *transfer_ == Transfer::cooperative && store->writes != 0)
