@@ -84,6 +84,23 @@ void store_buffering(RankSpace& rank) {
       });
 }
 
+// What strong blocks forbid, release consistency shows: each has a copy, and nobody tells it anything.
+void store_buffering_weak(RankSpace& rank) {
+  const Words words(rank, 2, Strength::release);
+  const Words seen(rank, 2, Strength::release);
+  std::uint64_t both_missed = 0;
+  in_rounds(
+      rank,
+      [&](std::uint64_t round) {
+        const Rank self = rank.rank();
+        if (self > 1) return;
+        *words.at(self) = round;
+        *seen.at(self) = *words.at(1 - self);
+      },
+      [&](std::uint64_t round) { both_missed += *seen.at(0) != round && *seen.at(1) != round ? 1 : 0; });
+  rank.check(both_missed > 0, "never did both miss the store of the other");
+}
+
 void load_buffering(RankSpace& rank) {
   const Words words(rank, 2, Strength::strong);
   const Words seen(rank, 2, Strength::release);
@@ -274,6 +291,7 @@ struct Case {
 constexpr TimeNs beat_ns = 2'000'000;
 constexpr Case cases[] = {
     {"StoreBuffering", store_buffering},
+    {"StoreBufferingWeak", store_buffering_weak},
     {"LoadBuffering", load_buffering},
     {"MessagePassing", message_passing},
     {"MessagePassingOfWeakData", message_passing_of_weak_data},
