@@ -10,6 +10,10 @@ namespace craton::coherence {
 
 class SignatureExchange {
  public:
+  SignatureExchange(const SignatureExchange&) = delete;
+  SignatureExchange& operator=(const SignatureExchange&) = delete;
+  virtual ~SignatureExchange() = default;
+
   /// Shows what this rank knows from now on. Any thread, one at a time. Does not block.
   virtual void show(const Signature& own) = 0;
   /// What a rank shows now. Any thread; blocks. \throws Error peer_lost
@@ -17,9 +21,6 @@ class SignatureExchange {
 
  protected:
   SignatureExchange() = default;
-  ~SignatureExchange() = default;
-  SignatureExchange(const SignatureExchange&) = delete;
-  SignatureExchange& operator=(const SignatureExchange&) = delete;
 };
 
 }  // namespace craton::coherence

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
+#include <new>
 #include <utility>
 
 #include "base/error.hpp"
@@ -33,7 +35,31 @@ std::byte* map_shared(int memfd, std::size_t bytes, const char* asked) {
   return static_cast<std::byte*>(address);
 }
 
+thread_local bool in_process_regions = false;
+
+/// Zeros of which nobody else knows. Exactly so many bytes, so that the address sanitizer sees what is
+/// beyond.
+std::shared_ptr<std::byte> process_memory(std::size_t bytes) {
+  constexpr std::size_t large_bytes = std::size_t{64} << 10U;  // rather zeroed page by page, when touched
+  if (bytes >= large_bytes) {
+    void* const address = ::mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (address == MAP_FAILED) throw std::bad_alloc();
+    return {static_cast<std::byte*>(address),
+            [bytes](std::byte* data) { ::munmap(data, whole_pages(bytes)); }};
+  }
+  constexpr std::align_val_t line{64};
+  auto* const address = static_cast<std::byte*>(::operator new(bytes, line));
+  std::memset(address, 0, bytes);
+  return {address, [](std::byte* data) { ::operator delete(data, line); }};
+}
+
 }  // namespace
+
+ProcessRegions::ProcessRegions() noexcept : outer_(std::exchange(in_process_regions, true)) {}
+ProcessRegions::~ProcessRegions() {
+  in_process_regions = outer_;
+}
 
 RegionMemory::RegionMemory(const std::string& name, std::size_t bytes) : bytes_(bytes) {
   if (bytes == 0) {
@@ -41,6 +67,10 @@ RegionMemory::RegionMemory(const std::string& name, std::size_t bytes) : bytes_(
                                               .happened = "its size is 0 bytes",
                                               .limit = {},
                                               .remedy = "ask for at least 1 byte"});
+  }
+  if (in_process_regions) {
+    data_ = process_memory(bytes);
+    return;
   }
   fd_.reset(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd_)
@@ -52,17 +82,12 @@ RegionMemory::RegionMemory(const std::string& name, std::size_t bytes) : bytes_(
   }
   // A neighbour that shrank the file would make our accesses fault; nobody can after this seal.
   ::fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
-  data_ = map_shared(fd_.get(), bytes, "cannot map region memory");
+  data_ = {map_shared(fd_.get(), bytes, "cannot map region memory"),
+           [bytes](std::byte* data) { ::munmap(data, whole_pages(bytes)); }};
 }
 
 RegionMemory::RegionMemory(RegionMemory&& other) noexcept
-    : fd_(std::move(other.fd_)),
-      data_(std::exchange(other.data_, nullptr)),
-      bytes_(std::exchange(other.bytes_, 0)) {}
-
-RegionMemory::~RegionMemory() {
-  if (data_ != nullptr) ::munmap(data_, whole_pages(bytes_));
-}
+    : fd_(std::move(other.fd_)), data_(std::move(other.data_)), bytes_(std::exchange(other.bytes_, 0)) {}
 
 PeerMapping::PeerMapping(UniqueFd memfd, std::size_t bytes) : bytes_(bytes) {
   struct stat status {};

@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
+#include "base/assert.hpp"
 #include "base/unique_fd.hpp"
 
 namespace craton::fabric {
@@ -23,18 +25,37 @@ class RegionMemory {
   RegionMemory& operator=(RegionMemory&&) = delete;
   RegionMemory(const RegionMemory&) = delete;
   RegionMemory& operator=(const RegionMemory&) = delete;
-  ~RegionMemory();
+  ~RegionMemory() = default;
 
   /// The system view.
-  std::byte* data() const noexcept { return data_; }
+  std::byte* data() const noexcept { return data_.get(); }
+  /// The same, which keeps the memory there when this object has gone.
+  const std::shared_ptr<std::byte>& shared_data() const noexcept { return data_; }
   /// Bytes asked for; the mapping is whole pages.
   std::size_t bytes() const noexcept { return bytes_; }
-  int fd() const noexcept { return fd_.get(); }
+  /// Not of memory that was made under a ProcessRegions.
+  int fd() const noexcept {
+    CRATON_ASSERT(static_cast<bool>(fd_));
+    return fd_.get();
+  }
 
  private:
   UniqueFd fd_;
-  std::byte* data_ = nullptr;
+  std::shared_ptr<std::byte> data_;
   std::size_t bytes_ = 0;
+};
+
+/// While it lives, region memory that its thread makes comes from this process's heap, aligned to a cache
+/// line and without a memfd: enough where all ranks are in one process, and without system calls.
+class ProcessRegions {
+ public:
+  ProcessRegions() noexcept;
+  ProcessRegions(const ProcessRegions&) = delete;
+  ProcessRegions& operator=(const ProcessRegions&) = delete;
+  ~ProcessRegions();
+
+ private:
+  bool outer_;  ///< whether there was one already
 };
 
 /// A mapping of another rank's RegionMemory. Takes the descriptor and closes it once mapped.

@@ -11,13 +11,12 @@
 namespace craton::space {
 
 Barrier::Barrier(fabric::Fabric& fabric, coherence::LeaseRelease& protocol, fabric::RegionId region,
-                 fabric::HandlerId handler, unsigned threads, std::size_t notice_capacity, unsigned polls)
+                 fabric::HandlerId handler, unsigned threads, unsigned polls)
     : fabric_(fabric),
       protocol_(protocol),
       region_(region),
       handler_(handler),
       threads_(threads),
-      notice_capacity_(notice_capacity),
       polls_(polls),
       memory_("craton barrier", sizeof(Words)) {
   fabric_.set_handler(handler_, &Barrier::arrived, this);

@@ -35,8 +35,7 @@ class Barrier {
   /// Collective: registers `region`. \param handler a message handler, the same on all ranks
   /// \param threads of this rank that take part
   Barrier(fabric::Fabric& fabric, coherence::LeaseRelease& protocol, fabric::RegionId region,
-          fabric::HandlerId handler, unsigned threads, std::size_t notice_capacity,
-          unsigned polls = barrier_polls);
+          fabric::HandlerId handler, unsigned threads, unsigned polls = barrier_polls);
   Barrier(const Barrier&) = delete;
   Barrier& operator=(const Barrier&) = delete;
   /// Collective. \throws Error peer_lost
@@ -105,7 +104,6 @@ class Barrier {
   const fabric::RegionId region_;
   const fabric::HandlerId handler_;
   const unsigned threads_;
-  const std::size_t notice_capacity_;
   const unsigned polls_;
   fabric::RegionMemory memory_;
   std::atomic<std::uint64_t> generation_{0};  ///< barriers that this rank has left

@@ -139,7 +139,7 @@ Space::Space(fabric::Fabric& fabric, const SpaceOptions& options)
                 {.notice_capacity = options.notice_capacity, .parallel_releases = options.parallel_releases}),
       exclusive_(fabric, handler(options, exclusive_handler), protocol_, &Space::start_service, this),
       barrier_(fabric, protocol_, options.first_region + barrier_region, handler(options, barrier_handler),
-               options.threads, options.notice_capacity),
+               options.threads),
       mutexes_(fabric, protocol_, options.first_region + mutex_region, handler(options, mutex_handler),
                options.mutexes),
       heartbeat_(fabric, protocol_, board_, options.heartbeat_ns) {

@@ -25,6 +25,7 @@
 
 #include "base/error.hpp"
 #include "fabric/sim/random.hpp"
+#include "schedules.hpp"
 #include "sim_space.hpp"
 
 namespace craton::coherence::test {
@@ -35,18 +36,6 @@ using fabric::Rank;
 using fabric::sim::Random;
 using fabric::sim::SimFabric;
 using fabric::sim::World;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(CRATON_SLOW_ASSERTIONS)
-constexpr std::uint64_t default_seeds = 200;
-#else
-constexpr std::uint64_t default_seeds = 12'000;
-#endif
-
-std::optional<std::uint64_t> from_environment(const char* name) {
-  const char* text = std::getenv(name);
-  if (text == nullptr) return std::nullopt;
-  return std::strtoull(text, nullptr, 0);
-}
 
 constexpr SegmentId weak_segment = 0;
 constexpr SegmentId strong_segment = 1;
@@ -79,7 +68,6 @@ struct Atomic {
   std::vector<std::size_t> mailbox;  ///< groups
 };
 
-using Seen = std::map<std::string, std::uint64_t>;
 constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 9> counted{{
     {"strong reads", &Counters::strong_reads},
     {"strong releases", &Counters::strong_releases},
@@ -382,7 +370,6 @@ class MixedRun {
   }
 
   void check(Rank rank, const Word& word, std::uint64_t found) {
-    ++reads;
     if (found == word.value) return;
     world_->fail("rank " + std::to_string(rank) + " read " + std::to_string(found) + " where " +
                  std::to_string(word.value) + " was written: segment " + std::to_string(word.segment) +
@@ -410,39 +397,18 @@ class MixedRun {
   std::vector<std::unique_ptr<SimRank>> ranks_;
 
  public:
-  std::uint64_t reads = 0;
   Seen seen;
 };
-
-constexpr std::uint64_t parts = 8;
 
 class MixedPrograms : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(MixedPrograms, AgreeOnWhatIsKnown) {
-  const std::optional<std::uint64_t> only = from_environment("CRATON_SIM_SEED");
-  const std::uint64_t seeds = from_environment("CRATON_SIM_SEEDS").value_or(default_seeds);
-  std::uint64_t reads = 0;
-  std::uint64_t schedules = 0;
-  Seen seen;
-  for (std::uint64_t seed = only.value_or(GetParam() + 1); seed <= only.value_or(seeds); seed += parts) {
-    MixedRun run(seed);
-    const std::string failure = run.go();
-    reads += run.reads;
-    ++schedules;
-    for (const auto& [name, count] : run.seen) seen[name] += count;
-    ASSERT_EQ(failure, "");
-  }
-  // Few schedules, as under a sanitizer, need not come to everything.
-  if (schedules >= 2000) {
-    for (const auto& [name, count] : counted) EXPECT_GT(seen[name], 0U) << "no schedule came to " << name;
-    EXPECT_GT(seen["refused rises"], 0U);
-  }
-  for (const auto& [name, count] : seen) RecordProperty(name, std::to_string(count));
-  RecordProperty("schedules", std::to_string(schedules));
-  RecordProperty("reads", std::to_string(reads));
+  const Schedules all = run_schedules<MixedRun>(GetParam(), schedules_wanted(12'000, 200));
+  expect_all_seen(all, counted);
+  expect_all_seen(all, std::map<std::string, int>{{"refused rises", 0}});
 }
 
-INSTANTIATE_TEST_SUITE_P(Part, MixedPrograms, testing::Range(std::uint64_t{0}, parts));
+INSTANTIATE_TEST_SUITE_P(Part, MixedPrograms, testing::Range(std::uint64_t{0}, schedule_parts));
 
 }  // namespace
 

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "fabric/sim/random.hpp"
+#include "schedules.hpp"
 #include "sim_space.hpp"
 
 namespace craton::coherence::test {
@@ -35,18 +36,6 @@ using fabric::Rank;
 using fabric::sim::Random;
 using fabric::sim::SimFabric;
 using fabric::sim::World;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(CRATON_SLOW_ASSERTIONS)
-constexpr std::uint64_t default_seeds = 500;
-#else
-constexpr std::uint64_t default_seeds = 100'000;
-#endif
-
-std::optional<std::uint64_t> from_environment(const char* name) {
-  const char* text = std::getenv(name);
-  if (text == nullptr) return std::nullopt;
-  return std::strtoull(text, nullptr, 0);
-}
 
 struct Item {
   SegmentId segment;
@@ -101,7 +90,6 @@ std::string describe(const Dials& dials) {
 }
 
 /// What the runs together must have done, or they test less than they seem to.
-using Seen = std::map<std::string, std::uint64_t>;
 constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 19> counted{{
     {"spurious faults", &Counters::spurious_faults},
     {"fast reads", &Counters::fast_reads},
@@ -401,7 +389,6 @@ class RandomRun {
   }
 
   void check(Rank rank, const Item& item, std::uint64_t found) {
-    ++reads;
     if (found == item.value) return;
     world_->fail("rank " + std::to_string(rank) + " read " + std::to_string(found) + " where " +
                  std::to_string(item.value) + " was written: segment " + std::to_string(item.segment) +
@@ -441,39 +428,17 @@ class RandomRun {
   std::vector<std::unique_ptr<SimRank>> ranks_;
 
  public:
-  std::uint64_t reads = 0;
   Seen seen;
 };
-
-/// The schedules in parts, which may run at the same time.
-constexpr std::uint64_t parts = 8;
 
 class RandomPrograms : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(RandomPrograms, ReadWhatWasWritten) {
-  const std::optional<std::uint64_t> only = from_environment("CRATON_SIM_SEED");
-  const std::uint64_t seeds = from_environment("CRATON_SIM_SEEDS").value_or(default_seeds);
-  std::uint64_t reads = 0;
-  std::uint64_t schedules = 0;
-  Seen seen;
-  for (std::uint64_t seed = only.value_or(GetParam() + 1); seed <= only.value_or(seeds); seed += parts) {
-    RandomRun run(seed);
-    const std::string failure = run.go();
-    reads += run.reads;
-    ++schedules;
-    for (const auto& [name, count] : run.seen) seen[name] += count;
-    ASSERT_EQ(failure, "");
-  }
-  // Few schedules, as under a sanitizer, need not come to everything.
-  if (schedules >= 2000) {
-    for (const auto& [name, count] : counted) EXPECT_GT(seen[name], 0U) << "no schedule came to " << name;
-  }
-  for (const auto& [name, count] : seen) RecordProperty(name, std::to_string(count));
-  RecordProperty("schedules", std::to_string(schedules));
-  RecordProperty("reads", std::to_string(reads));
+  const Schedules all = run_schedules<RandomRun>(GetParam(), schedules_wanted(100'000, 500));
+  expect_all_seen(all, counted);
 }
 
-INSTANTIATE_TEST_SUITE_P(Part, RandomPrograms, testing::Range(std::uint64_t{0}, parts));
+INSTANTIATE_TEST_SUITE_P(Part, RandomPrograms, testing::Range(std::uint64_t{0}, schedule_parts));
 
 }  // namespace
 

@@ -26,7 +26,7 @@ SimRank::SimRank(fabric::sim::SimFabric& fabric, const std::vector<SegmentShape>
       board_(fabric, board_region, dials.notice_capacity),
       protocol_(fabric, fabric::first_free_handler, board_, dials),
       exclusive_(fabric, exclusive_handler, protocol_, &SimRank::start_service, this),
-      barrier_(fabric, protocol_, barrier_region, barrier_handler, threads, dials.notice_capacity, 0),
+      barrier_(fabric, protocol_, barrier_region, barrier_handler, threads, 0),
       mutexes_(fabric, protocol_, mutex_region, mutex_handler, mutexes) {
   for (const SegmentShape& shape : shapes) {
     segments_.push_back(std::make_unique<Memory>(fabric, static_cast<SegmentId>(segments_.size()), shape));

@@ -19,6 +19,7 @@
 #include "base/error.hpp"
 #include "fabric/sim/random.hpp"
 #include "order_search.hpp"
+#include "schedules.hpp"
 #include "sim_space.hpp"
 
 namespace craton::coherence::test {
@@ -29,18 +30,6 @@ using fabric::Rank;
 using fabric::sim::Random;
 using fabric::sim::SimFabric;
 using fabric::sim::World;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(CRATON_SLOW_ASSERTIONS)
-constexpr std::uint64_t default_seeds = 500;
-#else
-constexpr std::uint64_t default_seeds = 100'000;
-#endif
-
-std::optional<std::uint64_t> from_environment(const char* name) {
-  const char* text = std::getenv(name);
-  if (text == nullptr) return std::nullopt;
-  return std::strtoull(text, nullptr, 0);
-}
 
 struct Step {
   enum class Kind : std::uint8_t { load, store, atomic, update };
@@ -105,7 +94,6 @@ class MemoryStore final : public BlockStore {
   std::map<std::uint64_t, std::vector<std::byte>> blocks_;
 };
 
-using Seen = std::map<std::string, std::uint64_t>;
 constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 6> counted{{
     {"strong reads", &Counters::strong_reads},
     {"strong writes", &Counters::strong_writes},
@@ -274,7 +262,6 @@ class StrongRun {
 
   /// At the moment of the access: nobody else has run since.
   void happen(Rank rank, Access& access) {
-    ++accesses;
     access.moment = ++moment_;
     if (access.reads && access.found != memory_[access.word] && !kills) {
       world_->fail("rank " + std::to_string(rank) + " read " + std::to_string(access.found) + " where " +
@@ -329,51 +316,30 @@ class StrongRun {
   std::vector<std::unique_ptr<SimRank>> ranks_;
 
  public:
-  std::uint64_t accesses = 0;
   Seen seen;
 };
-
-constexpr std::uint64_t parts = 8;
 
 class StrongPrograms : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(StrongPrograms, AreSequentiallyConsistent) {
-  const std::optional<std::uint64_t> only = from_environment("CRATON_SIM_SEED");
-  const std::uint64_t seeds = from_environment("CRATON_SIM_SEEDS").value_or(default_seeds);
-  std::uint64_t schedules = 0;
-  std::uint64_t accesses = 0;
-  Seen seen;
-  for (std::uint64_t seed = only.value_or(GetParam() + 1); seed <= only.value_or(seeds); seed += parts) {
-    StrongRun run(seed);
-    const std::string failure = run.go();
-    ++schedules;
-    accesses += run.accesses;
-    for (const auto& [name, count] : run.seen) seen[name] += count;
-    ASSERT_EQ(failure, "");
+  const Schedules all = run_schedules<StrongRun>(GetParam(), schedules_wanted(100'000, 500));
+  expect_all_seen(all, counted);
+  expect_all_seen(all, std::map<std::string, int>{{"store reads", 0}, {"store writes", 0}});
+  if (all.count < schedules_that_come_to_all) return;
+  for (const Litmus& litmus : shapes()) {
+    const auto outcomes = std::count_if(all.seen.begin(), all.seen.end(), [&](const auto& entry) {
+      return entry.first.starts_with(std::string(litmus.name) + " ") ||
+             entry.first.starts_with(std::string(litmus.name) + ",");
+    });
+    EXPECT_GE(outcomes, 3) << litmus.name << " shows little of what it may do";
   }
-  // Few schedules, as under a sanitizer, need not come to everything.
-  if (schedules >= 2000) {
-    for (const auto& [name, count] : counted) EXPECT_GT(seen[name], 0U) << "no schedule came to " << name;
-    EXPECT_GT(seen["store reads"], 0U);
-    EXPECT_GT(seen["store writes"], 0U);
-    for (const Litmus& litmus : shapes()) {
-      const auto outcomes = std::count_if(seen.begin(), seen.end(), [&](const auto& entry) {
-        return entry.first.starts_with(std::string(litmus.name) + " ") ||
-               entry.first.starts_with(std::string(litmus.name) + ",");
-      });
-      EXPECT_GE(outcomes, 3) << litmus.name << " shows little of what it may do";
-    }
-  }
-  for (const auto& [name, count] : seen) RecordProperty(name, std::to_string(count));
-  RecordProperty("schedules", std::to_string(schedules));
-  RecordProperty("accesses", std::to_string(accesses));
 }
 
-INSTANTIATE_TEST_SUITE_P(Part, StrongPrograms, testing::Range(std::uint64_t{0}, parts));
+INSTANTIATE_TEST_SUITE_P(Part, StrongPrograms, testing::Range(std::uint64_t{0}, schedule_parts));
 
 TEST(StrongBlocks, EndAllWaitsWhenARankDies) {
   const std::optional<std::uint64_t> only = from_environment("CRATON_SIM_SEED");
-  const std::uint64_t seeds = from_environment("CRATON_SIM_SEEDS").value_or(default_seeds) / 20;
+  const std::uint64_t seeds = schedules_wanted(100'000, 500) / 20;
   for (std::uint64_t seed = only.value_or(1); seed <= only.value_or(seeds); ++seed) {
     StrongRun run(seed);
     run.kills = true;

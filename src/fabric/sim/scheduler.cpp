@@ -9,13 +9,47 @@
 
 namespace craton::fabric::sim {
 
+namespace {
+
+/// Stacks that this thread's worlds have done with: thousands of small worlds, one after the other, would
+/// otherwise map and unmap all day. As many as a few ranks need; those of large worlds go.
+class SpareStacks {
+ public:
+  std::unique_ptr<fiber::Stack> take(std::size_t bytes) {
+    const auto fits = [bytes](const auto& stack) {
+      return stack->bytes() == fiber::detail::whole_pages(bytes);
+    };
+    const auto found = std::find_if(stacks_.rbegin(), stacks_.rend(), fits);
+    if (found == stacks_.rend()) return std::make_unique<fiber::Stack>(bytes);
+    std::swap(*found, stacks_.back());
+    std::unique_ptr<fiber::Stack> stack = std::move(stacks_.back());
+    stacks_.pop_back();
+    return stack;
+  }
+  void give_back(std::unique_ptr<fiber::Stack> stack) {
+    if (stacks_.size() == kept_at_most) stacks_.erase(stacks_.begin());
+#if defined(CRATON_FIBER_ASAN)
+    __asan_unpoison_memory_region(stack->bottom(), stack->bytes());  // frames that were left for good
+#endif
+    stacks_.push_back(std::move(stack));
+  }
+
+ private:
+  static constexpr std::size_t kept_at_most = 32;
+  std::vector<std::unique_ptr<fiber::Stack>> stacks_;
+};
+
+thread_local SpareStacks spare_stacks;
+
+}  // namespace
+
 Fiber::Fiber(Scheduler& scheduler, Rank rank, std::string name, std::function<void()> body,
              std::size_t stack_bytes)
     : scheduler_(scheduler),
       rank_(rank),
       name_(std::move(name)),
       body_(std::move(body)),
-      stack_(std::make_unique<fiber::Stack>(stack_bytes)),
+      stack_(spare_stacks.take(stack_bytes)),
       coroutine_(std::make_unique<fiber::Coroutine>(*stack_, &Fiber::main, this)) {}
 
 void Fiber::main(void* self) {
@@ -51,8 +85,16 @@ Scheduler::~Scheduler() {
 }
 
 void Scheduler::at(TimeNs due_ns, Action action) {
-  events_.push_back({std::max(due_ns, clock_.now_ns()), event_number_++, std::move(action)});
-  std::push_heap(events_.begin(), events_.end(), later);
+  std::size_t slot = actions_.size();
+  if (free_slots_.empty()) {
+    actions_.push_back(std::move(action));
+  } else {
+    slot = free_slots_.back();
+    free_slots_.pop_back();
+    actions_[slot] = std::move(action);
+  }
+  events_.push_back({std::max(due_ns, clock_.now_ns()), event_number_++, slot});
+  std::push_heap(events_.begin(), events_.end(), Later());
 }
 
 TimeNs Scheduler::after(TimeNs scale_ns, Action action) {
@@ -71,12 +113,14 @@ TimeNs Scheduler::random_delay(TimeNs scale_ns) noexcept {
 
 bool Scheduler::step() {
   if (events_.empty()) return false;
-  std::pop_heap(events_.begin(), events_.end(), later);
-  Event event = std::move(events_.back());
+  std::pop_heap(events_.begin(), events_.end(), Later());
+  const Event event = events_.back();
   events_.pop_back();
+  const Action action = std::exchange(actions_[event.slot], nullptr);
+  free_slots_.push_back(event.slot);
   clock_.set_ns(event.due_ns);
   ++steps_;
-  event.action();
+  action();
   return true;
 }
 
@@ -120,7 +164,7 @@ void Scheduler::resume(Fiber& fiber) {
   current_ = nullptr;
   if (fiber.finished()) {
     fiber.coroutine_.reset();
-    fiber.stack_.reset();
+    spare_stacks.give_back(std::move(fiber.stack_));
   }
 }
 
@@ -179,7 +223,7 @@ void Scheduler::finish_now(Fiber& fiber) {
     fiber.doing_ = "killed before it started";
     fiber.body_ = nullptr;
     fiber.coroutine_.reset();
-    fiber.stack_.reset();
+    spare_stacks.give_back(std::move(fiber.stack_));
     return;
   }
   fiber.killed_ = true;

@@ -138,10 +138,16 @@ class Scheduler {
 
  private:
   friend class Fiber;
+  /// What the heap moves about; the action stays where it is.
   struct Event {
     TimeNs due_ns;
     std::uint64_t number;
-    Action action;
+    std::size_t slot;  ///< in actions_
+  };
+  struct Later {
+    bool operator()(const Event& left, const Event& right) const noexcept {
+      return left.due_ns != right.due_ns ? left.due_ns > right.due_ns : left.number > right.number;
+    }
   };
   /// Suspends what waits for a fiber::Waiter, a fiber::Mutex and the like on a fiber of this scheduler.
   class WaiterHost final : public fiber::Host<fiber::NativeSystem> {
@@ -152,9 +158,6 @@ class Scheduler {
    private:
     Scheduler& scheduler_;
   };
-  static bool later(const Event& left, const Event& right) noexcept {
-    return left.due_ns != right.due_ns ? left.due_ns > right.due_ns : left.number > right.number;
-  }
   void make_ready(Fiber& fiber);
   void run_when_not_paused(Fiber& fiber);
   void resume(Fiber& fiber);
@@ -166,6 +169,8 @@ class Scheduler {
   const std::size_t stack_bytes_;
   ManualClock clock_;
   std::vector<Event> events_;  ///< a heap
+  std::vector<Action> actions_;
+  std::vector<std::size_t> free_slots_;  ///< of actions_
   std::uint64_t event_number_ = 0;
   std::uint64_t steps_ = 0;
   std::vector<std::unique_ptr<Fiber>> fibers_;

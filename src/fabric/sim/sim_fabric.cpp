@@ -208,7 +208,7 @@ void SimFabric::see_collective(const World::Collective& collective) {
   if (collective.registers) {
     std::vector<RegionPart> parts(size());
     for (Rank peer = 0; peer < size(); ++peer) {
-      parts[peer].bytes = world_.ranks_[peer].memory.at(collective.region).bytes();
+      parts[peer].bytes = world_.ranks_[peer].memory.at(collective.region).bytes;
       if (!capabilities(peer).load_store || !alive_[peer]) continue;
       parts[peer].direct = world_.memory(peer, collective.region);
       parts[peer].direct_atomics = parts[peer].direct;

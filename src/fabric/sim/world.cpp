@@ -1,16 +1,13 @@
 #include "fabric/sim/world.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <iterator>
 #include <utility>
 
 #include "base/assert.hpp"
 #include "base/error.hpp"
-#include "base/unique_fd.hpp"
 #include "fabric/sim/sim_fabric.hpp"
 
 namespace craton::fabric::sim {
@@ -87,6 +84,7 @@ void World::spawn(Rank rank, Program program) {
 }
 
 World::Outcome World::run() {
+  const ProcessRegions all_ranks_are_here;
   while (failure_.empty() && unfinished_ != 0) {
     kill_pending();
     kill_at_random();
@@ -244,7 +242,7 @@ void World::unwind(Rank rank) {
 
 std::byte* World::memory(Rank rank, RegionId region) noexcept {
   const auto found = ranks_[rank].memory.find(region);
-  return found == ranks_[rank].memory.end() ? nullptr : found->second.data();
+  return found == ranks_[rank].memory.end() ? nullptr : found->second.data.get();
 }
 
 void World::arrive_at_collective(SimFabric& fabric, bool registers, RegionId region,
@@ -259,9 +257,7 @@ void World::arrive_at_collective(SimFabric& fabric, bool registers, RegionId reg
     return;
   }
   if (memory != nullptr) {
-    UniqueFd own(::fcntl(memory->fd(), F_DUPFD_CLOEXEC, 0));
-    if (!own) throw Error::from_errno("cannot map a region's memory once more", errno, "ulimit -n");
-    ranks_[fabric.rank()].memory.emplace(region, PeerMapping(std::move(own), memory->bytes()));
+    ranks_[fabric.rank()].memory.emplace(region, RankState::Part{memory->shared_data(), memory->bytes()});
   }
   if (++collective.arrived == size()) complete_collective(number);
 }

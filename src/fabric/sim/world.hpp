@@ -91,8 +91,11 @@ class World {
     bool left = false;  ///< its programs have ended: nobody is there to handle messages
     std::uint32_t unfinished = 0;
     std::vector<Fiber*> programs;
-    std::map<RegionId, PeerMapping>
-        memory;  ///< mapped here as well, so that a dead rank's neighbours can look
+    struct Part {
+      std::shared_ptr<std::byte> data;  ///< held here as well, so that a dead rank's neighbours can look
+      std::size_t bytes;
+    };
+    std::map<RegionId, Part> memory;
   };
 
   struct Message {
