@@ -20,10 +20,9 @@
 namespace craton::bench {
 namespace {
 
-/// Slingshot 11 at 200 Gb/s, cluster Alps: the parameters with which ATLAHS (Shen et al. 2025) replays traces
-/// of it (https://github.com/spcl/atlahs, demo/hpc/03_run_loggopsim.sh, commit 80daee1: -L 3700 -o 200 -g 5
-/// -G 0.04). Its latency is between programs on different nodes of a large machine; two machines at one
-/// switch have less.
+/// The parameters with which the authors of ATLAHS replay traces (https://github.com/spcl/atlahs,
+/// demo/hpc/03_run_loggopsim.sh, commit 80daee1: -L 3700 -o 200 -g 5 -G 0.04). Its latency is between
+/// programs on different nodes of a large machine; two machines at one switch have less.
 constexpr fabric::sim::LogGP published_rdma{.latency_ns = 3700,
                                             .overhead_ns = 200,
                                             .gap_ns = 5,

@@ -9,6 +9,7 @@
 #include "frame/bare_socket.hpp"
 #include "space/bare_fault.hpp"
 #include "space/ranks.hpp"
+#include "space/touches.hpp"
 
 namespace craton::bench {
 namespace {
@@ -37,23 +38,11 @@ void fill(std::byte* memory) {
   std::memset(memory, static_cast<int>(++value % 255 + 1), blocks * block_bytes);
 }
 
-/// Touches every block, each touch timed.
-template <typename Touch>
-void time_touches(std::vector<double>& times_ns, const Touch& touch) {
-  TimeNs before = now_ns();
-  for (std::size_t block = 0; block < blocks; ++block) {
-    touch(block * block_bytes);
-    const TimeNs after = now_ns();
-    times_ns.push_back(static_cast<double>(after - before));
-    before = after;
-  }
-}
-
 void read_all(volatile std::byte* view, std::vector<double>& times_ns) {
-  time_touches(times_ns, [&](std::size_t offset) { static_cast<void>(view[offset]); });
+  time_reads(view, blocks, block_bytes, times_ns);
 }
 void write_all(volatile std::byte* view, std::vector<double>& times_ns) {
-  time_touches(times_ns, [&](std::size_t offset) { view[offset] = std::byte{7}; });
+  time_writes(view, blocks, block_bytes, std::byte{7}, times_ns);
 }
 
 class Initiator {

@@ -1,6 +1,6 @@
 // The coherent space: faults, upgrades, barriers and merges beside the least that they could cost; programs
-// under all dials; figures 3.1, 3.22, 3.23, 3.30 and 3.31 of the dissertation. Each part has processes of its
-// own. `--part=NAME` runs one of them.
+// under all dials; figures 3.1, 3.22, 3.23, 3.30 and 3.31 of the dissertation; strong blocks. Each part has
+// processes of its own. `--part=NAME` runs one of them.
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -29,7 +29,8 @@ constexpr Part parts[] = {{"faults", &measure_faults, nullptr, 1, 1},
                           {"dials", &measure_dials, nullptr, 2, 1},
                           {"notices", &measure_notices, nullptr, 2, 1},
                           {"reading", &measure_reading, nullptr, 2, 2},
-                          {"false-sharing", &measure_false_sharing, nullptr, 2, 5}};
+                          {"false-sharing", &measure_false_sharing, nullptr, 2, 5},
+                          {"strong", &measure_strong, nullptr, 1, 1}};
 
 void run(const Arguments& arguments, std::string_view wanted) {
   for (const Part& part : parts) {

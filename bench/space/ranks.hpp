@@ -109,5 +109,6 @@ void measure_dials(const Arguments& arguments, std::string_view transport);
 void measure_notices(const Arguments& arguments, std::string_view transport);
 void measure_reading(const Arguments& arguments, std::string_view transport);
 void measure_false_sharing(const Arguments& arguments, std::string_view transport);
+void measure_strong(const Arguments& arguments, std::string_view transport);
 
 }  // namespace craton::bench
