@@ -53,7 +53,9 @@ void Launcher::rank_exited(const RankExit& exit) {
   rank.exited = true;
   const bool others_run =
       std::any_of(ranks_.begin(), ranks_.end(), [](const RankRecord& other) { return !other.exited; });
-  const bool in_order = exit.wait_status == 0 && !(exit.unfinished && others_run);
+  // Those that it left may have ended because of it before it is seen to have ended.
+  const bool was_needed = others_run || complainer_.has_value();
+  const bool in_order = exit.wait_status == 0 && !(exit.unfinished && was_needed);
   if (in_order) {
     if (others_run || phase_ != Phase::running) return;
     return complainer_ ? judge_lost_connection() : end_job(grace_ms);
