@@ -58,10 +58,12 @@ struct Block {
 
   // Under `busy`.
   bool dirty;
-  bool has_twin;           ///< the twin is what the copy started from
-  bool pinned;             ///< its access is never taken away
-  Timestamp taken_ts;      ///< writes of ours were taken with the home, to be published at this time; 0: none
-  std::uint8_t unchanged;  ///< releases in a row that found the open block as it was
+  bool has_twin;       ///< the twin is what the copy started from
+  bool pinned;         ///< its access is never taken away
+  Timestamp taken_ts;  ///< writes of ours were taken with the home, to be published at this time; 0: none
+  std::uint16_t unchanged;  ///< releases in a row that found the open block as it was
+  bool cooled;              ///< closed because it was so often
+  std::uint8_t patience;    ///< how often it was written again after that: see LeaseSegment::is_time_to_cool
 
   // Under the segment's list lock.
   bool listed;  ///< as dirty

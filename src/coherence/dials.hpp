@@ -46,7 +46,8 @@ struct Dials {
   /// notice.
   Timestamp lease = 16;
   /// Open blocks are compared with their twins at each release, so that an unchanged one is announced to
-  /// nobody, and closed once it has been unchanged for `cool_after` releases. With Release::fast.
+  /// nobody, and closed once it has been unchanged for `cool_after` releases; for twice as many each time
+  /// that one is written again after that, up to 16 times as many. With Release::fast.
   bool hot_blocks = true;
   std::uint32_t cool_after = 4;
   /// Blocks that were read after earlier acquires at the same place are brought up to date at the acquire.

@@ -68,6 +68,7 @@ bool LeaseRelease::show_if_published(std::uint64_t& shown) {
   for (const auto& segment : segments_) {
     if (segment->has_writes()) return false;
   }
+  if (listener_ != nullptr && listener_->has_writes()) return false;
   const std::unique_lock lock(known_lock_, std::try_to_lock);
   if (!lock.owns_lock()) return false;
   show();
@@ -76,6 +77,7 @@ bool LeaseRelease::show_if_published(std::uint64_t& shown) {
 }
 
 void LeaseRelease::release() {
+  if (listener_ != nullptr) listener_->before_release();
   const std::lock_guard fence(release_fence_);
   std::vector<WriteNotice> notices;
   publish_all(notices);
@@ -85,6 +87,7 @@ void LeaseRelease::release() {
 }
 
 Signature LeaseRelease::release_to_all() {
+  if (listener_ != nullptr) listener_->before_release();
   // The usual case in programs that only meet. In this order: what a release that has begun takes from the
   // lists is published, and known, before the fence is open again.
   const auto has_writes = [](const auto& segment) { return segment->has_writes(); };
@@ -110,8 +113,15 @@ void LeaseRelease::acquire(fabric::Rank rank, std::uint32_t site) {
 
 void LeaseRelease::acquire_from_all(const Signature& signature, std::uint32_t site) {
   Counters::add(counters_.acquires);
+  if (listener_ != nullptr) listener_->after_acquire();
   if (signature.empty()) return;  // and so it is for all ranks
   acquire_blocks(signature, site);
+  told_all(signature);
+  refresh_pinned();
+}
+
+void LeaseRelease::told_all(const Signature& signature) {
+  if (signature.empty()) return;
   {
     const std::lock_guard lock(known_lock_);
     // All have had, or are about to have, all that it tells: no signature needs to carry it again.
@@ -125,7 +135,15 @@ void LeaseRelease::acquire_from_all(const Signature& signature, std::uint32_t si
     barriers_.store(barriers, std::memory_order_release);
   }
   fabric_.notify();
-  refresh_pinned();
+}
+
+void LeaseRelease::acquire_from_some(const Signature& signature, std::uint32_t site) {
+  if (!signature.empty()) {
+    acquire_notices(signature, site);
+    return refresh_pinned();
+  }
+  Counters::add(counters_.acquires);
+  if (listener_ != nullptr) listener_->after_acquire();
 }
 
 /// All but the pinned blocks, for which it may have to wait.
@@ -141,6 +159,7 @@ void LeaseRelease::acquire_notices(const Signature& signature, std::uint32_t sit
     learn(signature.notices(), signature.min_write_ts());
   }
   Counters::add(counters_.acquires);
+  if (listener_ != nullptr) listener_->after_acquire();
   acquire_blocks(signature, site);
 }
 

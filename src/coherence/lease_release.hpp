@@ -52,6 +52,18 @@ struct Race {
 
 class Exclusive;
 
+/// Memory under other rules whose order the fences make as well.
+class FenceListener {
+ public:
+  virtual ~FenceListener() = default;
+  /// There is something for before_release() to do. Any thread, also message handlers.
+  virtual bool has_writes() const noexcept = 0;
+  /// Makes what this rank wrote visible to the others, before any of them can learn of the release. Blocks.
+  virtual void before_release() = 0;
+  /// Sees to it that this rank sees what others made visible before. Blocks.
+  virtual void after_acquire() = 0;
+};
+
 class LeaseRelease {
  public:
   using RaceHandler = void (*)(void* context, const Race& race);
@@ -82,6 +94,10 @@ class LeaseRelease {
   /// must know
   Signature release_to_all();
   void acquire_from_all(const Signature& signature, std::uint32_t site = 0);
+  /// What remains to do for the rank whose release_to_all() alone went to all, which acquire it.
+  void told_all(const Signature& signature);
+  /// The acquire fence of a meeting of some ranks only.
+  void acquire_from_some(const Signature& signature, std::uint32_t site = 0);
 
   /// Calls `modify` on the newest value of a word of `bytes` bytes (1 to 8, aligned to as many). Updates of a
   /// word follow one after the other; each is a release before and an acquire after, as far as another rank's
@@ -89,12 +105,16 @@ class LeaseRelease {
   void update(SegmentId segment, std::uint64_t offset, std::size_t bytes,
               FunctionRef<void(std::byte* word)> modify);
 
+  /// Before other threads use fences; outlives them. \param listener null: none
+  void set_fence_listener(FenceListener* listener) noexcept { listener_ = listener; }
   void set_race_handler(RaceHandler handler, void* context) noexcept {
     race_handler_ = handler;
     race_context_ = context;
   }
   /// What belongs to no segment: fences, mutexes, changes of strength.
   Counters& counters() noexcept { return counters_; }
+  /// Write notices in a signature, at most.
+  std::size_t notice_capacity() const noexcept { return known_.capacity(); }
   /// Of this rank, in all.
   std::uint64_t count(Counters::Count Counters::*what) const noexcept {
     std::uint64_t sum = (counters_.*what).load(std::memory_order_relaxed);
@@ -148,6 +168,7 @@ class LeaseRelease {
   std::atomic<std::uint64_t> barriers_{0};  ///< whose notices this rank has acquired
   std::atomic<std::uint64_t> shown_{0};     ///< how often something new was
   Exclusive* exclusive_ = nullptr;          ///< where there may be strong blocks
+  FenceListener* listener_ = nullptr;
   RaceHandler race_handler_ = nullptr;
   void* race_context_ = nullptr;
 };

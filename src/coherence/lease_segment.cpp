@@ -305,6 +305,9 @@ void LeaseSegment::prepare_write(std::uint64_t index, Block& block) {
     }
     block.dirty = true;
     block.unchanged = 0;
+    constexpr std::uint8_t patience_most = 4;
+    if (block.cooled && block.patience < patience_most) ++block.patience;
+    block.cooled = false;
   }
   list_dirty(index, block);
 }

@@ -136,6 +136,7 @@ class LeaseSegment final : public vm::FaultHandler {
   void release_elsewhere(const std::vector<std::uint64_t>& indices, std::vector<WriteNotice>& notices);
   bool release(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
   bool release_at_home(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
+  bool is_time_to_cool(Block& block) const noexcept;
   bool merge_and_move(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
   bool merge_at_fixed_home(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
   struct Taken {

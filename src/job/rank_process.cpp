@@ -1,6 +1,8 @@
 #include "job/rank_process.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -18,6 +20,7 @@
 
 #include "base/error.hpp"
 #include "job/placement.hpp"
+#include "job/program.hpp"
 
 namespace craton::job {
 
@@ -51,10 +54,18 @@ int become_rank(const StartOrder& order, Rank rank, pid_t node, int input, int o
   if (::dup2(input, STDIN_FILENO) < 0 || ::dup2(out, STDOUT_FILENO) < 0 || ::dup2(error, STDERR_FILENO) < 0)
     return errno;
   if (::fcntl(control, F_SETFD, 0) != 0) return errno;
-  for (const auto& [name, value] : order.environment) ::setenv(name.c_str(), value.c_str(), 1);
-  ::setenv(rank_variable, std::to_string(rank).c_str(), 1);
+  bool shared = false;
+  for (const auto& [name, value] : order.environment) {
+    ::setenv(name.c_str(), value.c_str(), 1);
+    shared = shared || name == shared_variable;
+  }
+  // Ranks that share all memory have to find everything at the same addresses, also what is on the stack
+  // below these variables.
+  if (shared && ::personality(ADDR_NO_RANDOMIZE) < 0) return errno;
+  const int width = shared ? 10 : 1;
+  ::setenv(rank_variable, fmt::format("{:0{}}", rank, width).c_str(), 1);
   ::setenv(size_variable, std::to_string(order.size).c_str(), 1);
-  ::setenv(control_variable, std::to_string(control).c_str(), 1);
+  ::setenv(control_variable, fmt::format("{:0{}}", control, width).c_str(), 1);
   std::vector<char*> arguments;
   for (const std::string& word : order.command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);

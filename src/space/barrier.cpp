@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -9,6 +10,22 @@
 #include "fiber/system.hpp"
 
 namespace craton::space {
+
+namespace {
+
+/// So much to tell is told to all ranks: what all have been told need not be carried along any further.
+constexpr std::size_t notices_for_all = 64;
+
+constexpr std::uint64_t head_of(const BarrierNote& note) noexcept {
+  return std::uint64_t{note.reach} << 32U | note.count;
+}
+void take_head(std::uint64_t head, BarrierNote& note) noexcept {
+  note.reach = static_cast<std::uint32_t>(head >> 32U);
+  note.count = static_cast<std::uint32_t>(head);
+  CRATON_ASSERT(note.count <= BarrierNote::words_at_most);
+}
+
+}  // namespace
 
 Barrier::Barrier(fabric::Fabric& fabric, coherence::LeaseRelease& protocol, fabric::RegionId region,
                  fabric::HandlerId handler, unsigned threads, unsigned polls)
@@ -31,7 +48,7 @@ void Barrier::wait(std::uint32_t site) {
   const std::uint64_t generation = generation_.load(std::memory_order_acquire);
   if (arrived_threads_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {
     arrived_threads_.store(0, std::memory_order_relaxed);
-    meet_ranks(site);
+    meet(fabric_.size(), site);
     generation_.store(generation + 1, std::memory_order_release);
     if (threads_ > 1) fabric_.notify();
     return;
@@ -43,20 +60,21 @@ void Barrier::wait(std::uint32_t site) {
   if (waited != fabric::Status::ok || generation_.load() == generation) coherence::throw_lost(fabric_);
 }
 
-/// By the last thread of the rank to arrive.
-void Barrier::meet_ranks(std::uint32_t site) {
+void Barrier::meet(fabric::Rank ranks, std::uint32_t site, BarrierNote* note, const Meanwhile* meanwhile) {
+  CRATON_ASSERT(fabric_.rank() < ranks);
   coherence::Signature all = protocol_.release_to_all();
+  BarrierNote carried = note != nullptr && fabric_.rank() == 0 ? *note : BarrierNote{};
   std::array<std::size_t, links_at_most> waiting{};  // links that have not told yet
   std::size_t waits = 0;
   std::array<std::size_t, links_at_most> told{};
   std::size_t tells = 0;
   for (std::size_t link = 0; link < links_at_most; ++link) {
-    if (has_link(link)) waiting[waits++] = link;
+    if (has_link(link, ranks)) waiting[waits++] = link;
   }
   // What goes to the last one to tell is what all others have told. What goes to the others has that of the
   // last one as well, and, to save room for what each has told, their own again.
   while (waits != 0) {
-    if (waits == 1) send(waiting[0], all);
+    if (waits == 1) send(waiting[0], all, carried);
     std::size_t next = 0;
     const auto one_has_arrived = [&] {
       for (next = 0; next < waits && !has_arrived(waiting[next]);) ++next;
@@ -64,22 +82,79 @@ void Barrier::meet_ranks(std::uint32_t site) {
     };
     const auto near = [this](std::size_t link) { return is_near(link); };
     const bool words_may_come = std::any_of(waiting.begin(), waiting.begin() + waits, near);
-    wait_for_links(one_has_arrived, words_may_come ? polls_ : 0);
-    take(waiting[next], all);
+    wait_for_links(one_has_arrived, words_may_come ? polls_ : 0, meanwhile);
+    take(waiting[next], all, carried);
     told[tells++] = waiting[next];
     waiting[next] = waiting[--waits];
   }
-  for (std::size_t i = 0; i + 1 < tells; ++i) send(told[i], all);
+  for (std::size_t i = 0; i + 1 < tells; ++i) send(told[i], all, carried);
   wake_told();
-  protocol_.acquire_from_all(all, site);
+  if (ranks == fabric_.size()) {
+    protocol_.acquire_from_all(all, site);
+  } else {
+    protocol_.acquire_from_some(all, site);
+  }
+  if (note != nullptr) *note = carried;
 }
 
-void Barrier::send(std::size_t link, const coherence::Signature& signature) {
+void Barrier::gather(fabric::Rank ranks, std::uint32_t site, const Meanwhile* meanwhile) {
+  const bool is_root = fabric_.rank() == 0;
+  coherence::Signature all =
+      is_root ? coherence::Signature(protocol_.notice_capacity()) : protocol_.release_to_all();
+  BarrierNote nothing;
+  for (std::size_t link = 1; link < links_at_most; ++link) {
+    if (!has_link(link, ranks)) continue;
+    wait_for_link(link, meanwhile);
+    take(link, all, nothing);
+  }
+  // What comes from further down is for rank 0, which tells all when it tells again.
+  if (is_root) return protocol_.acquire_from_some(all, site);
+  send(to_parent, all, nothing);
+  wake_told();
+}
+
+fabric::Rank Barrier::tell(fabric::Rank ranks, const BarrierNote& note) {
+  CRATON_ASSERT(fabric_.rank() == 0U);
+  const coherence::Signature own = protocol_.release_to_all();
+  BarrierNote told = note;
+  told.reach = own.notices().size() > notices_for_all ? fabric_.size() : ranks;
+  send_to_children(own, told);
+  if (told.reach == fabric_.size()) protocol_.told_all(own);
+  return told.reach;
+}
+
+BarrierNote Barrier::hear(std::uint32_t site_word) {
+  wait_for_link(to_parent, nullptr);
+  coherence::Signature told(protocol_.notice_capacity());
+  BarrierNote note;
+  take(to_parent, told, note);
+  send_to_children(told, note);
+  CRATON_ASSERT(site_word < BarrierNote::words_at_most);
+  const auto site = static_cast<std::uint32_t>(note.words[site_word]);
+  if (note.reach == fabric_.size()) {
+    protocol_.acquire_from_all(told, site);
+  } else {
+    protocol_.acquire_from_some(told, site);
+  }
+  return note;
+}
+
+void Barrier::send_to_children(const coherence::Signature& signature, const BarrierNote& note) {
+  for (std::size_t link = 1; link < links_at_most; ++link) {
+    if (has_link(link, note.reach)) send(link, signature, note);
+  }
+  wake_told();
+}
+
+void Barrier::send(std::size_t link, const coherence::Signature& signature, const BarrierNote& note) {
   const fabric::Rank to = neighbour(link);
+  const std::uint64_t number = ++sent_[link];
   std::byte* const direct = signature.empty() ? fabric_.direct(to, region_) : nullptr;
-  if (direct == nullptr) return send_message(to, signature);
-  Words& words = *reinterpret_cast<Words*>(direct);
-  std::atomic_ref(words.nothing[link_at(to)].words[number() % 2]).store(number(), std::memory_order_release);
+  if (direct == nullptr) return send_message(to, number, signature, note);
+  Slot& slot = reinterpret_cast<Words*>(direct)->slots[link_at(to)][number % 2];
+  slot.head = head_of(note);
+  std::copy_n(note.words.begin(), note.count, slot.words.begin());
+  std::atomic_ref(slot.number).store(number, std::memory_order_release);
   // Whether it sleeps is looked at later: usually it does not, and its own word is on the way already.
   owes_wake_[link] = true;
 }
@@ -98,11 +173,17 @@ void Barrier::wake_told() {
   }
 }
 
-void Barrier::send_message(fabric::Rank to, const coherence::Signature& signature) {
-  std::vector<std::byte> bytes(signature.encoded_bytes());
-  signature.encode(bytes.data());
+void Barrier::send_message(fabric::Rank to, std::uint64_t number, const coherence::Signature& signature,
+                           const BarrierNote& note) {
+  std::array<std::uint64_t, 1 + BarrierNote::words_at_most> front{head_of(note)};
+  std::copy_n(note.words.begin(), note.count, front.begin() + 1);
+  const std::size_t note_bytes = (1 + note.count) * sizeof front[0];
+  const auto* const first = reinterpret_cast<const std::byte*>(front.data());
+  std::vector<std::byte> bytes(first, first + note_bytes);
+  bytes.resize(note_bytes + signature.encoded_bytes());
+  signature.encode(bytes.data() + note_bytes);
   std::array<std::byte, fabric::max_message_bytes> message;
-  Piece piece{.generation = number(), .offset = 0, .total_bytes = static_cast<std::uint32_t>(bytes.size())};
+  Piece piece{.number = number, .offset = 0, .total_bytes = static_cast<std::uint32_t>(bytes.size())};
   while (piece.offset < piece.total_bytes) {
     const std::size_t count = std::min(bytes.size() - piece.offset, message.size() - sizeof piece);
     std::memcpy(message.data(), &piece, sizeof piece);
@@ -114,13 +195,18 @@ void Barrier::send_message(fabric::Rank to, const coherence::Signature& signatur
 }
 
 bool Barrier::has_arrived(std::size_t link) noexcept {
-  std::uint64_t& nothing = own_words().nothing[link].words[number() % 2];
-  return std::atomic_ref(nothing).load(std::memory_order_acquire) == number() ||
-         arrivals_[link][number() % 2].whole.load(std::memory_order_acquire);
+  const std::uint64_t number = taken_[link] + 1;
+  return std::atomic_ref(own_words().slots[link][number % 2].number).load(std::memory_order_acquire) ==
+             number ||
+         arrivals_[link][number % 2].whole.load(std::memory_order_acquire);
+}
+
+void Barrier::wait_for_link(std::size_t link, const Meanwhile* meanwhile) {
+  wait_for_links([&] { return has_arrived(link); }, is_near(link) ? polls_ : 0, meanwhile);
 }
 
 /// The condition must get true by what arrives on a link.
-void Barrier::wait_for_links(FunctionRef<bool()> condition, unsigned polls) {
+void Barrier::wait_for_links(FunctionRef<bool()> condition, unsigned polls, const Meanwhile* meanwhile) {
   for (unsigned poll = 0; poll < polls; ++poll) {
     if (condition()) return;
     if (poll == polls / 2) wake_told();
@@ -128,18 +214,42 @@ void Barrier::wait_for_links(FunctionRef<bool()> condition, unsigned polls) {
   }
   wake_told();
   const std::atomic_ref sleeps(own_words().sleeps.words[0]);
-  sleeps.store(1, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  const fabric::Status waited = fabric_.wait_until([&] { return condition() || fabric_.lost_ranks() != 0; });
-  sleeps.store(0, std::memory_order_relaxed);
-  if (waited != fabric::Status::ok || !condition()) coherence::throw_lost(fabric_);
+  for (;;) {
+    sleeps.store(1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    bool arrived = false;
+    const fabric::Status waited = fabric_.wait_until([&] {
+      arrived = condition();
+      return arrived || fabric_.lost_ranks() != 0 || (meanwhile != nullptr && meanwhile->can_run());
+    });
+    sleeps.store(0, std::memory_order_relaxed);
+    if (arrived) return;
+    if (waited != fabric::Status::ok || fabric_.lost_ranks() != 0) coherence::throw_lost(fabric_);
+    meanwhile->run();
+  }
 }
 
-/// Adds what a link has told, which has arrived, to the signature.
-void Barrier::take(std::size_t link, coherence::Signature& signature) {
-  Arrival& arrival = arrivals_[link][number() % 2];
-  if (!arrival.whole.load(std::memory_order_acquire)) return;
-  const bool well_formed = signature.merge_encoded(arrival.bytes);
+/// Adds what a link has told, which has arrived, to the signature, and takes rank 0's note from the parent.
+void Barrier::take(std::size_t link, coherence::Signature& signature, BarrierNote& note) {
+  const std::uint64_t number = ++taken_[link];
+  Arrival& arrival = arrivals_[link][number % 2];
+  const bool is_message = arrival.whole.load(std::memory_order_acquire);
+  BarrierNote other;
+  BarrierNote& told = link == to_parent ? note : other;
+  if (!is_message) {
+    const Slot& slot = own_words().slots[link][number % 2];
+    take_head(slot.head, told);
+    std::copy_n(slot.words.begin(), told.count, told.words.begin());
+    return;
+  }
+  std::uint64_t head = 0;
+  CRATON_ASSERT(arrival.bytes.size() >= sizeof head);
+  std::memcpy(&head, arrival.bytes.data(), sizeof head);
+  take_head(head, told);
+  const std::size_t note_bytes = sizeof head + told.count * sizeof told.words[0];
+  CRATON_ASSERT(arrival.bytes.size() >= note_bytes);
+  std::memcpy(told.words.data(), arrival.bytes.data() + sizeof head, note_bytes - sizeof head);
+  const bool well_formed = signature.merge_encoded(std::span(arrival.bytes).subspan(note_bytes));
   CRATON_ASSERT(well_formed);
   arrival.bytes.clear();
   arrival.received = 0;
@@ -155,7 +265,7 @@ void Barrier::arrived(void* self, fabric::Rank source, const std::byte* payload,
   CRATON_ASSERT(piece.offset + count <= piece.total_bytes);
   const std::size_t link = source > barrier.fabric_.rank() ? 1 + (source - barrier.first_child()) : to_parent;
   CRATON_ASSERT(link < links_at_most);
-  Arrival& arrival = barrier.arrivals_[link][piece.generation % 2];
+  Arrival& arrival = barrier.arrivals_[link][piece.number % 2];
   CRATON_ASSERT(!arrival.whole.load());
   arrival.bytes.resize(piece.total_bytes);
   std::memcpy(arrival.bytes.data() + piece.offset, payload + sizeof piece, count);

@@ -9,8 +9,12 @@
 ///        / \         / \     and to 4 what all but 4 have, once it has heard from 0 and 3
 ///       3   4       5   6
 ///
+/// The first so many ranks are a tree as well, and can meet without the others. The two halves of a meeting
+/// can be had alone: tell() and hear() go down the tree from rank 0, gather() goes up to it.
+///
 /// Between ranks of a node a signature that says nothing is one store into the other's memory; all else is
-/// messages.
+/// messages. Each link counts what goes over it, either way: a fast neighbour may be one ahead, so there is
+/// room for two.
 #pragma once
 
 #include <array>
@@ -30,6 +34,22 @@ namespace craton::space {
 /// well.
 inline constexpr unsigned barrier_polls = 40;
 
+/// Words that rank 0 gives along, for all whom a meeting or a tell() reaches.
+struct BarrierNote {
+  static constexpr std::uint32_t words_at_most = 14;
+
+  std::uint32_t reach = 0;  ///< the ranks below it are reached
+  std::uint32_t count = 0;  ///< of words
+  std::array<std::uint64_t, words_at_most> words{};
+};
+
+/// What a rank does while it waits for others: run(), whenever can_run() holds, which is looked at as the
+/// condition of Fabric::wait_until is.
+struct Meanwhile {
+  FunctionRef<bool()> can_run;
+  FunctionRef<void()> run;
+};
+
 class Barrier {
  public:
   /// Collective: registers `region`. \param handler a message handler, the same on all ranks
@@ -45,6 +65,24 @@ class Barrier {
   /// \param site where in the program it is: see LeaseRelease::acquire. \throws Error peer_lost
   void wait(std::uint32_t site = 0);
 
+  // ---- For ranks of which one thread speaks for all. Such calls of a rank follow one another, and
+  // neighbours make the same ones in the same order.
+
+  /// Blocks until the first `ranks` ranks, one of which is this, have called it. \param note if not null:
+  /// rank 0's, for all. \throws Error peer_lost
+  void meet(fabric::Rank ranks, std::uint32_t site = 0, BarrierNote* note = nullptr,
+            const Meanwhile* meanwhile = nullptr);
+  /// Rank 0 sees afterwards what all below `ranks` had written when they called it. Blocks where there are
+  /// ranks further down the tree. \throws Error peer_lost
+  void gather(fabric::Rank ranks, std::uint32_t site = 0, const Meanwhile* meanwhile = nullptr);
+  /// By rank 0: its release, and a note, for at least the ranks below `ranks`, which hear() it. Does not wait
+  /// for them. A gather() with all that it reached comes before the next one. \returns how many it reaches
+  /// \throws Error peer_lost
+  fabric::Rank tell(fabric::Rank ranks, const BarrierNote& note);
+  /// By others: blocks until rank 0 tells, and acquires what it knew. \param site_word the word of the note
+  /// that says where in the program it is. \throws Error peer_lost
+  BarrierNote hear(std::uint32_t site_word);
+
  private:
   static constexpr fabric::Rank children_at_most = 2;
   static constexpr std::size_t links_at_most = children_at_most + 1;  ///< the parent and the children
@@ -53,41 +91,46 @@ class Barrier {
   struct alignas(fabric::line_bytes) Line {
     std::uint64_t words[2];
   };
+  /// A message that says no more than a note: the last one with an even, or an odd number.
+  struct alignas(fabric::line_bytes) Slot {
+    std::uint64_t number;  ///< stored last
+    std::uint64_t head;
+    std::array<std::uint64_t, BarrierNote::words_at_most> words;
+  };
   struct Words {
     Line sleeps;  ///< 1: this rank waits in the fabric, and may sleep; who stores here wakes it
-    /// The last even and the last odd barrier for which a link had nothing to tell: a fast neighbour may be a
-    /// barrier ahead.
-    std::array<Line, links_at_most> nothing;
+    std::array<std::array<Slot, 2>, links_at_most> slots;
   };
-  /// A signature that arrives in pieces. Two a link, likewise.
+  /// A message that arrives in pieces. Two a link, likewise.
   struct Arrival {
     std::vector<std::byte> bytes;
     std::size_t received = 0;
     std::atomic<bool> whole{false};
   };
   struct Piece {
-    std::uint64_t generation;
+    std::uint64_t number;
     std::uint32_t offset;
     std::uint32_t total_bytes;
   };
 
   static void arrived(void* self, fabric::Rank source, const std::byte* payload, std::size_t bytes) noexcept;
-  void meet_ranks(std::uint32_t site);
-  void send(std::size_t link, const coherence::Signature& signature);
+  void send(std::size_t link, const coherence::Signature& signature, const BarrierNote& note);
   void wake_told();
-  void send_message(fabric::Rank to, const coherence::Signature& signature);
+  void send_message(fabric::Rank to, std::uint64_t number, const coherence::Signature& signature,
+                    const BarrierNote& note);
   bool is_near(std::size_t link) const noexcept {
     return fabric_.direct(neighbour(link), region_) != nullptr;
   }
   bool has_arrived(std::size_t link) noexcept;
-  void take(std::size_t link, coherence::Signature& signature);
-  void wait_for_links(FunctionRef<bool()> condition, unsigned polls);
-  /// This barrier, counted from 1.
-  std::uint64_t number() const noexcept { return generation_.load(std::memory_order_relaxed) + 1; }
+  void take(std::size_t link, coherence::Signature& signature, BarrierNote& note);
+  void wait_for_link(std::size_t link, const Meanwhile* meanwhile);
+  void wait_for_links(FunctionRef<bool()> condition, unsigned polls, const Meanwhile* meanwhile);
+  void send_to_children(const coherence::Signature& signature, const BarrierNote& note);
   static constexpr std::size_t to_parent = 0;  ///< the links; to the children from 1 on
   fabric::Rank first_child() const noexcept { return fabric_.rank() * children_at_most + 1; }
-  bool has_link(std::size_t link) const noexcept {
-    return link == to_parent ? fabric_.rank() != 0 : first_child() + link - 1 < fabric_.size();
+  /// Whether there is such a link among the first so many ranks.
+  bool has_link(std::size_t link, fabric::Rank ranks) const noexcept {
+    return link == to_parent ? fabric_.rank() != 0 : first_child() + link - 1 < ranks;
   }
   fabric::Rank neighbour(std::size_t link) const noexcept {
     return link == to_parent ? (fabric_.rank() - 1) / children_at_most
@@ -106,8 +149,10 @@ class Barrier {
   const unsigned threads_;
   const unsigned polls_;
   fabric::RegionMemory memory_;
-  std::atomic<std::uint64_t> generation_{0};  ///< barriers that this rank has left
+  std::atomic<std::uint64_t> generation_{0};  ///< wait()s that this rank has left
   std::atomic<unsigned> arrived_threads_{0};
+  std::array<std::uint64_t, links_at_most> sent_{};
+  std::array<std::uint64_t, links_at_most> taken_{};
   std::array<std::array<Arrival, 2>, links_at_most> arrivals_;
   std::array<bool, links_at_most> owes_wake_{};  ///< a word was stored there, which may be asleep
 };

@@ -54,6 +54,10 @@ bool Mutexes::try_lock(MutexId mutex) {
 
 void Mutexes::unlock(MutexId mutex) {
   protocol_.release();
+  unlock_unpublished(mutex);
+}
+
+void Mutexes::unlock_unpublished(MutexId mutex) {
   lock_.unlock(mutex);
   locals_[mutex].threads.unlock();
 }

@@ -38,6 +38,8 @@ class Mutexes {
   bool try_lock(MutexId mutex);
   /// Releases. By the thread that holds it.
   void unlock(MutexId mutex);
+  /// The same without the release: where another one follows before any other rank takes the mutex.
+  void unlock_unpublished(MutexId mutex);
 
  private:
   /// All zero bytes at first.

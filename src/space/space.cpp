@@ -22,7 +22,8 @@ constexpr fabric::RegionId agreement_region = 0;
 constexpr fabric::RegionId board_region = 1;
 constexpr fabric::RegionId mutex_region = 2;
 constexpr fabric::RegionId barrier_region = 3;
-constexpr fabric::RegionId first_segment_region = 4;
+constexpr fabric::RegionId owned_region = 4;
+constexpr fabric::RegionId first_segment_region = 5;
 constexpr fabric::RegionId regions_a_segment = 4;
 constexpr fabric::HandlerId agreement_handler = 0;
 constexpr fabric::HandlerId protocol_handler = 1;
@@ -64,6 +65,7 @@ std::uint64_t fingerprint(const SegmentOptions& options) {
       .add(options.name)
       .add(options.bytes)
       .add(options.block_bytes)
+      .add(options.address)
       .add(static_cast<std::uint64_t>(options.initial_homes.kind))
       .add(options.initial_homes.rank)
       .add(static_cast<std::uint64_t>(dials.home))
@@ -149,6 +151,8 @@ Space::Space(fabric::Fabric& fabric, const SpaceOptions& options)
 
 Space::~Space() {
   end_service();
+  protocol_.set_fence_listener(nullptr);
+  owned_.reset();
   segments_.clear();
   vm::remove_reserved_addresses(reservation_->base());
 }
@@ -217,6 +221,14 @@ void Space::agree(std::uint64_t own, const char* asked, const char* what) {
   }
 }
 
+vm::AddressRange Space::take_addresses(const SegmentOptions& options) {
+  if (options.address == 0)
+    return reservation_->take(options.bytes, std::max<std::size_t>(options.block_bytes, 4096));
+  claimed_.push_back(
+      std::make_unique<vm::Reservation>(options.address, options.bytes, vm::Reservation::Claim::replace));
+  return claimed_.back()->take_at(0, options.bytes);
+}
+
 Segment& Space::create_segment(const SegmentOptions& options) {
   constexpr const char* asked = "cannot make a segment";
   vm::check_block_bytes(options.block_bytes);
@@ -229,17 +241,30 @@ Segment& Space::create_segment(const SegmentOptions& options) {
   rounded.bytes = (options.bytes + options.block_bytes - 1) / options.block_bytes * options.block_bytes;
   const auto first_region = static_cast<fabric::RegionId>(options_.first_region + first_segment_region +
                                                           segments_.size() * regions_a_segment);
-  segments_.append(std::unique_ptr<Segment>(new Segment(
-      fabric_, protocol_, reservation_->take(rounded.bytes, std::max<std::size_t>(options.block_bytes, 4096)),
-      rounded, first_region, mechanism_, mechanisms_, budget_)));
+  segments_.append(std::unique_ptr<Segment>(new Segment(fabric_, protocol_, take_addresses(rounded), rounded,
+                                                        first_region, mechanism_, mechanisms_, budget_)));
   agree(reinterpret_cast<std::uintptr_t>(segments_.back().data()), asked, "its address");
   return segments_.back();
+}
+
+OwnedSegment& Space::create_owned_segment(const std::string& name, std::size_t part_bytes) {
+  CRATON_ASSERT(owned_ == nullptr);
+  agree(Fingerprint().add(name).add(part_bytes).value(), "cannot make memory of each rank's own",
+        "its options");
+  owned_ = std::make_unique<OwnedSegment>(
+      fabric_, name, reservation_->take(part_bytes * fabric_.size(), 4096), part_bytes,
+      options_.first_region + owned_region, mechanism_, mechanisms_, budget_);
+  agree(reinterpret_cast<std::uintptr_t>(owned_->data()), "cannot make memory of each rank's own",
+        "its address");
+  protocol_.set_fence_listener(owned_.get());
+  return *owned_;
 }
 
 void Space::close() {
   heartbeat_.stop();
   agreement_.meet();
   end_service();
+  if (owned_ != nullptr) owned_->close();
   for (std::size_t i = segments_.size(); i > 0; --i) segments_[i - 1].close(fabric_);
   mutexes_.close();
   barrier_.close();

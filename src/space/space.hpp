@@ -28,6 +28,7 @@
 #include "space/barrier.hpp"
 #include "space/heartbeat.hpp"
 #include "space/mutexes.hpp"
+#include "space/owned_segment.hpp"
 #include "space/signature_board.hpp"
 #include "vm/fault_dispatcher.hpp"
 #include "vm/mechanism.hpp"
@@ -54,6 +55,8 @@ struct SegmentOptions {
   std::string name = "segment";
   std::size_t bytes = 0;           ///< rounded up to whole blocks
   std::size_t block_bytes = 4096;  ///< 4 KiB to 4 MiB, whole pages
+  /// Where it has to be, the start of a page; whatever is mapped there goes. 0: where the space has room.
+  std::uintptr_t address = 0;
   coherence::InitialHomes initial_homes;
   coherence::Dials dials;
 };
@@ -119,6 +122,9 @@ class Space {
   /// All zero bytes at first. Collective, with the same options on all ranks; blocks.
   /// \throws Error invalid_argument (also where ranks differ), out_of_resources, not_supported
   Segment& create_segment(const SegmentOptions& options);
+  /// Memory of which every rank has a part of its own: see OwnedSegment. One at most. Collective; blocks.
+  /// \param part_bytes of each rank, whole pages \throws Error
+  OwnedSegment& create_owned_segment(const std::string& name, std::size_t part_bytes);
   /// The segment that an address is in; null if none.
   Segment* find(const void* address) noexcept;
 
@@ -152,6 +158,7 @@ class Space {
   static void start_service(void* self) noexcept;
   void end_service();
   std::unique_ptr<vm::Reservation> reserve(std::size_t wanted);
+  vm::AddressRange take_addresses(const SegmentOptions& options);
   void agree(std::uint64_t own, const char* asked, const char* what);
   Segment& segment_of_word(const void* word, std::size_t bytes, std::uint64_t& offset);
   void for_blocks(const void* begin, std::size_t bytes, const char* asked,
@@ -165,6 +172,7 @@ class Space {
   vm::MapBudget budget_;
   Agreement agreement_;
   std::unique_ptr<vm::Reservation> reservation_;
+  std::vector<std::unique_ptr<vm::Reservation>> claimed_;  ///< of segments whose address was given
   SignatureBoard board_;
   coherence::LeaseRelease protocol_;
   coherence::Exclusive exclusive_;
@@ -174,6 +182,7 @@ class Space {
   Barrier barrier_;
   Mutexes mutexes_;
   AppendOnly<Segment, coherence::segments_at_most> segments_;
+  std::unique_ptr<OwnedSegment> owned_;
   Heartbeat heartbeat_;  ///< the first to go
 };
 

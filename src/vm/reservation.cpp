@@ -77,7 +77,7 @@ std::span<const std::uintptr_t> Reservation::candidate_bases() noexcept {
   return bases;
 }
 
-Reservation::Reservation(std::uintptr_t base, std::size_t bytes)
+Reservation::Reservation(std::uintptr_t base, std::size_t bytes, Claim claim)
     : base_(reinterpret_cast<std::byte*>(base)), bytes_(bytes) {
   if (base == 0 || bytes == 0 || !is_whole_pages(base) || !is_whole_pages(bytes) || base + bytes < base) {
     throw Error(
@@ -89,7 +89,9 @@ Reservation::Reservation(std::uintptr_t base, std::size_t bytes)
   }
   // As a wish, not with MAP_FIXED_NOREPLACE: the kernel grants it if the addresses are free, and the thread
   // sanitizer, which makes address 0 of a place that it does not allow, is not led to map there.
-  void* const got = ::mmap(base_, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  const int forced = claim == Claim::replace ? MAP_FIXED : 0;
+  void* const got =
+      ::mmap(base_, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | forced, -1, 0);
   if (got == MAP_FAILED) {
     throw Error::from_errno(fmt::format("cannot reserve {} bytes of addresses at {:#x}", bytes, base), errno,
                             "ulimit -v; sysctl vm.overcommit_memory vm.max_map_count",

@@ -45,11 +45,16 @@ class AddressRange {
 /// Costs addresses, no memory. Its functions may be called by any thread.
 class Reservation {
  public:
+  /// What may be at the addresses already.
+  enum class Claim : std::uint8_t {
+    unused,   ///< nothing
+    replace,  ///< anything: it is unmapped, its bytes are gone
+  };
   /// Takes exactly [base, base + bytes).
   /// \param base, bytes whole pages
   /// \throws Error out_of_resources where the addresses are in use (says by what) or a limit is hit;
   ///   invalid_argument
-  Reservation(std::uintptr_t base, std::size_t bytes);
+  Reservation(std::uintptr_t base, std::size_t bytes, Claim claim = Claim::unused);
   Reservation(const Reservation&) = delete;
   Reservation& operator=(const Reservation&) = delete;
   ~Reservation();

@@ -79,6 +79,7 @@ LaunchedJob::LaunchedJob(const std::vector<std::string>& arguments, bool read_ou
     ::dup2(pipes[2][1], STDERR_FILENO);
     ::putenv(mark_.data());
     ::setenv("TMPDIR", temporary_.c_str(), 1);
+    ::setenv("CRATON_SHARE", "no", 1);  // but where a flag says otherwise
     // Programs that crash on purpose must do so under a sanitizer too.
     const std::string keep = "handle_segv=0:handle_abort=0:";
     for (const char* variable : {"ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"}) {

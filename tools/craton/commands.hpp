@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/options.hpp"
+#include "job/launcher.hpp"
 
 namespace craton::tools {
 
@@ -20,6 +21,10 @@ struct RunRequest {
 
 /// `craton run`: launches the job and waits for its end. \returns the exit code of the first failure, or 0
 int run_main(const RunRequest& request);
+
+/// Sees to it that the program's memory is shared among the ranks, where that is asked for. \param ranks
+/// becomes 1 if the program is to run once \throws Error not_supported where it cannot be
+void share_program(const Options& options, job::LaunchRequest& launch, unsigned& ranks);
 
 /// `craton _node`: the daemon of one host, started by run_main; speaks over its standard input and output.
 int node_main();

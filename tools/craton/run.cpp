@@ -23,9 +23,11 @@ job::OutputMode output_mode(const std::string& name) {
 int run_main(const RunRequest& request) {
   const Options& options = request.options;
   job::LaunchRequest launch;
-  launch.placements = job::place_ranks(request.ranks, job::split_hosts(options.text(Option::host)),
-                                       static_cast<fabric::Rank>(options.integer(Option::ranks_per_node)));
   launch.command = request.command;
+  unsigned ranks = request.ranks;
+  share_program(options, launch, ranks);
+  launch.placements = job::place_ranks(ranks, job::split_hosts(options.text(Option::host)),
+                                       static_cast<fabric::Rank>(options.integer(Option::ranks_per_node)));
   for (const std::string& variable : options.rank_environment()) {
     const std::size_t equals = variable.find('=');
     launch.environment.emplace_back(variable.substr(0, equals), variable.substr(equals + 1));

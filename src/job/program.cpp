@@ -1,0 +1,152 @@
+#include "job/program.hpp"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "base/unique_fd.hpp"
+
+// Marks every executable that joins jobs by itself, however it was linked: inspect_program() looks for it.
+asm(".pushsection .note.craton, \"a\", %note\n"
+    "  .balign 4\n"
+    "  .long 7, 4, 1\n"
+    "  .asciz \"Craton\"\n"
+    "  .balign 4\n"
+    "  .long 1\n"
+    ".popsection\n");
+
+namespace craton::job {
+
+namespace {
+
+constexpr std::string_view note_owner = "Craton";
+constexpr int loader_patience_ms = 10'000;
+
+/// \returns whether all bytes were there
+bool read_at(int fd, std::uint64_t offset, void* to, std::size_t bytes) {
+  return ::pread(fd, to, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
+}
+
+bool has_craton_note(int fd, const Elf64_Phdr& header) {
+  constexpr std::size_t most = 4096;
+  std::vector<char> notes(std::min<std::size_t>(header.p_filesz, most));
+  if (!read_at(fd, header.p_offset, notes.data(), notes.size())) return false;
+  const auto padded = [](std::size_t bytes) { return (bytes + 3) / 4 * 4; };
+  for (std::size_t at = 0; at + sizeof(Elf64_Nhdr) <= notes.size();) {
+    Elf64_Nhdr note;
+    std::memcpy(&note, notes.data() + at, sizeof note);
+    at += sizeof note;
+    if (note.n_namesz == note_owner.size() + 1 && at + note.n_namesz <= notes.size() &&
+        std::string_view(notes.data() + at, note_owner.size()) == note_owner)
+      return true;
+    at += padded(note.n_namesz) + padded(note.n_descsz);
+  }
+  return false;
+}
+
+/// What the loader prints when it is told to list instead of to run: lines like "\tlibm.so.6 =>
+/// /lib/libm.so.6 (0x7f)".
+std::string loader_listing(const std::string& path) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    throw Error::from_errno("cannot ask the loader about " + path, errno, "ulimit -n");
+  const UniqueFd from(ends[0]);
+  UniqueFd to(ends[1]);
+  const pid_t child = ::fork();
+  if (child < 0) throw Error::from_errno("cannot ask the loader about " + path, errno, "ulimit -u");
+  if (child == 0) {
+    ::dup2(to.get(), STDOUT_FILENO);
+    ::dup2(to.get(), STDERR_FILENO);
+    ::setenv("LD_TRACE_LOADED_OBJECTS", "1", 1);
+    ::unsetenv("LD_PRELOAD");
+    const std::array<char*, 2> arguments{const_cast<char*>(path.c_str()), nullptr};
+    ::execv(path.c_str(), arguments.data());
+    ::_exit(127);
+  }
+  to.reset();
+  std::string text;
+  std::array<char, 4096> piece;
+  for (;;) {
+    pollfd wait{.fd = from.get(), .events = POLLIN, .revents = 0};
+    if (::poll(&wait, 1, loader_patience_ms) <= 0) {
+      ::kill(child, SIGKILL);
+      break;
+    }
+    const ssize_t bytes = ::read(from.get(), piece.data(), piece.size());
+    if (bytes <= 0) break;
+    text.append(piece.data(), static_cast<std::size_t>(bytes));
+  }
+  ::waitpid(child, nullptr, 0);
+  return text;
+}
+
+void note_libraries(const std::string& listing, ProgramFacts& facts) {
+  for (std::size_t begin = 0; begin < listing.size();) {
+    const std::size_t end = std::min(listing.find('\n', begin), listing.size());
+    std::string_view line(listing.data() + begin, end - begin);
+    begin = end + 1;
+    while (!line.empty() && (line.front() == '\t' || line.front() == ' ')) line.remove_prefix(1);
+    const std::string_view name = line.substr(0, line.find(' '));
+    if (line.find("=> not found") != std::string_view::npos) facts.missing.emplace_back(name);
+    for (const std::string_view openmp : {"libgomp.so", "libomp.so", "libiomp5.so"}) {
+      if (name.substr(0, openmp.size()) == openmp) facts.openmp = name;
+    }
+    if (name.substr(0, std::string_view("libcraton.so").size()) == "libcraton.so") facts.uses_craton = true;
+  }
+}
+
+}  // namespace
+
+std::string find_program(const std::string& name) {
+  const auto runs = [](const std::string& path) {
+    struct stat status {};
+    return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+           ::faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0;
+  };
+  if (name.find('/') != std::string::npos) return runs(name) ? name : std::string();
+  const char* const path = std::getenv("PATH");
+  const std::string_view directories = path != nullptr ? path : "/bin:/usr/bin";
+  for (std::size_t begin = 0; begin <= directories.size();) {
+    const std::size_t end = std::min(directories.find(':', begin), directories.size());
+    const std::string_view directory = directories.substr(begin, end - begin);
+    const std::string candidate = std::string(directory.empty() ? "." : directory) + "/" + name;
+    if (runs(candidate)) return candidate;
+    begin = end + 1;
+  }
+  return {};
+}
+
+ProgramFacts inspect_program(const std::string& path) {
+  ProgramFacts facts;
+  facts.path = path;
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) throw Error::from_errno("cannot read " + path, errno);
+  Elf64_Ehdr header{};
+  if (!read_at(fd.get(), 0, &header, EI_NIDENT) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+    return facts;
+  facts.is_elf = true;
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || !read_at(fd.get(), 0, &header, sizeof header)) return facts;
+  facts.is_x86_64 = header.e_machine == EM_X86_64;
+  for (unsigned i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr part{};
+    if (!read_at(fd.get(), header.e_phoff + std::uint64_t{i} * header.e_phentsize, &part, sizeof part)) break;
+    if (part.p_type == PT_INTERP) facts.is_dynamic = true;
+    if (part.p_type == PT_NOTE && has_craton_note(fd.get(), part)) facts.uses_craton = true;
+  }
+  if (facts.is_x86_64 && facts.is_dynamic) note_libraries(loader_listing(path), facts);
+  return facts;
+}
+
+}  // namespace craton::job

@@ -1,0 +1,31 @@
+/// \file
+/// What kind of program a command starts: whether its memory can be shared among ranks, and whether it should
+/// be.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace craton::job {
+
+struct ProgramFacts {
+  std::string path;  ///< where it was found
+  bool is_elf = false;
+  bool is_x86_64 = false;
+  bool is_dynamic = false;           ///< it has a loader, which can give it a library of ours
+  bool uses_craton = false;          ///< it calls craton_init by itself
+  std::string openmp;                ///< the OpenMP library that it or a library of its needs; empty: none
+  std::vector<std::string> missing;  ///< libraries that the loader does not find
+};
+
+/// Where execvp would find a program; empty if nowhere.
+std::string find_program(const std::string& name);
+
+/// Reads the program, and asks its loader what it would load. \throws Error system if it cannot be read
+ProgramFacts inspect_program(const std::string& path);
+
+/// Set in ranks whose program's memory is to be shared. They take it out of their environment.
+inline constexpr const char* shared_variable = "CRATON_SHARED";
+
+}  // namespace craton::job

@@ -1,0 +1,116 @@
+#include "omp/constructs.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "omp/runtime.hpp"
+
+namespace craton::omp {
+
+void run_region(const Region& region, std::uint32_t threads) {
+  begin_region(region, threads);
+  region.function(region.data);
+  end_region();
+}
+
+void begin_region(const Region& region, std::uint32_t threads) {
+  if (Runtime* const here = runtime()) here->begin_region(region, threads);
+}
+
+void end_region() {
+  if (Runtime* const here = runtime()) here->end_region();
+}
+
+void barrier(std::uint32_t site) {
+  if (Team* const team = self().state.team) team->meet(site);
+}
+
+Loop loop_of(Schedule schedule, std::uint64_t chunk, const Iterations& iterations, bool ordered) {
+  Loop loop{.kind = WorkKind::static_, .ordered = ordered, .chunk = chunk, .iterations = iterations};
+  if (schedule == Schedule::runtime) {
+    const Icvs& icvs = self().task->icvs;
+    schedule = static_cast<Schedule>(icvs.schedule & ~monotonic_bit);
+    loop.chunk = icvs.chunk < 0 ? 0 : static_cast<std::uint64_t>(icvs.chunk);
+  }
+  if (schedule == Schedule::automatic) loop.chunk = 0;
+  if (schedule == Schedule::dynamic) loop.kind = WorkKind::dynamic;
+  if (schedule == Schedule::guided) loop.kind = WorkKind::guided;
+  if (loop.kind != WorkKind::static_) loop.chunk = std::max<std::uint64_t>(loop.chunk, 1);
+  return loop;
+}
+
+Loop sections_of(std::uint64_t count) {
+  return {.kind = WorkKind::sections,
+          .chunk = 1,
+          .iterations = {.start = 1, .step = 1, .end = count + 1, .count = count}};
+}
+
+void begin_share(const Loop& loop) {
+  TeamState& state = self().state;
+  state.position = {.loop = loop, .number = ++state.shares};
+}
+
+bool next_chunk(LoopPosition*& position) {
+  TeamState& state = self().state;
+  position = &state.position;
+  if (state.team != nullptr)
+    return runtime()->guard([&] { return state.team->loops().next(state.position, state.number); });
+  // Outside of all regions: sections one by one, loops whole.
+  const std::uint64_t trip = state.position.trip++;
+  const bool is_sections = state.position.loop.kind == WorkKind::sections;
+  const std::uint64_t count = state.position.loop.iterations.count;
+  position->first = trip;
+  position->last = is_sections ? trip + 1 : count;
+  return is_sections ? trip < count : trip == 0 && count != 0;
+}
+
+void begin_ordered() {
+  if (self().state.team == nullptr || self().state.team->size() == 1) return;
+  refuse("GOMP_ordered_start");
+}
+
+void end_share() {
+  TeamState& state = self().state;
+  if (state.team != nullptr || state.memory == nullptr) return;
+  std::free(std::exchange(state.memory, nullptr));
+}
+
+void* shared_memory(std::size_t bytes) {
+  TeamState& state = self().state;
+  if (state.team == nullptr) return state.memory = std::calloc(1, bytes);
+  return state.team->shared_memory(bytes, state.number == 0);
+}
+
+bool is_single() noexcept {
+  TeamState& state = self().state;
+  return state.number == 0;
+}
+
+void* give_all(void* pointer, std::uint32_t site) {
+  Team* const team = self().state.team;
+  return team == nullptr ? pointer : team->meet_with(pointer, site);
+}
+
+void lock_critical(const void* name) {
+  Runtime* const here = runtime();
+  if (here != nullptr) here->guard([&] { here->locks().lock_critical(name); });
+}
+
+void unlock_critical(const void* name) {
+  Runtime* const here = runtime();
+  if (here != nullptr) here->guard([&] { here->locks().unlock_critical(name, here->unlock_publishes()); });
+}
+
+void refuse(const char* entry) {
+  const std::string message = fmt::format(
+      "cannot run {}: this OpenMP runtime does not have it yet; build the program without it", entry);
+  if (Runtime* const here = runtime()) here->platform().fail(message);
+  static_cast<void>(std::fprintf(stderr, "craton: %s\n", message.c_str()));
+  std::abort();
+}
+
+}  // namespace craton::omp

@@ -1,0 +1,60 @@
+/// \file
+/// What a thread does at a construct, in the words of OpenMP rather than of a compiler: the entry points of
+/// each ABI are a few lines over these. All for the calling thread, and right outside of regions as well.
+#pragma once
+
+#include <cstdint>
+
+#include "omp/loops.hpp"
+#include "omp/team.hpp"
+#include "omp/thread.hpp"
+
+namespace craton::omp {
+
+/// A number for a place in the program, by which the space learns what is read after it.
+inline std::uint32_t site_of(std::uintptr_t address) noexcept {
+  return static_cast<std::uint32_t>(address * 0x9e3779b97f4a7c15U >> 32U);
+}
+inline std::uint32_t site_of(const void* address) noexcept {
+  return site_of(reinterpret_cast<std::uintptr_t>(address));
+}
+
+/// Runs `function` in all threads of a new team; the caller is one of them. \param threads asked for; 0: as
+/// the control variables say
+void run_region(const Region& region, std::uint32_t threads);
+/// The two halves of it, between which the caller runs the function.
+void begin_region(const Region& region, std::uint32_t threads);
+void end_region();
+
+void barrier(std::uint32_t site);
+
+/// A loop with the schedule that the program, or for Schedule::runtime the user, has chosen.
+Loop loop_of(Schedule schedule, std::uint64_t chunk, const Iterations& iterations, bool ordered = false);
+Loop sections_of(std::uint64_t count);
+/// Meets a work share.
+void begin_share(const Loop& loop);
+/// The next chunk of the one met last, as LoopPosition's first and last. \returns false if there is none
+bool next_chunk(LoopPosition*& position);
+
+/// Blocks until all iterations before the caller's chunk are done with their ordered parts.
+void begin_ordered();
+/// Done with the one met last.
+void end_share();
+/// Memory of zero bytes for all threads of the team, at the same place of which all call it. Meets. It stays
+/// until the region ends.
+void* shared_memory(std::size_t bytes);
+
+/// Whether the caller runs the next `single`: the team's first thread does.
+bool is_single() noexcept;
+/// Gives all threads a pointer by which the one that ran a `single` hands them what it has: it calls with it,
+/// the others with null. A barrier follows before the next.
+void* give_all(void* pointer, std::uint32_t site);
+
+/// \param name see Locks
+void lock_critical(const void* name);
+void unlock_critical(const void* name);
+
+/// Ends the job: the program asks for what is not there.
+[[noreturn]] void refuse(const char* entry);
+
+}  // namespace craton::omp

@@ -1,0 +1,107 @@
+/// \file
+/// Regions: `parallel`, and `parallel` with a loop or sections at once.
+#include "omp/gomp/abi.hpp"
+
+namespace craton::omp::gomp {
+
+namespace {
+
+Region region_of(Function function, void* data) noexcept {
+  return {.function = function,
+          .data = data,
+          .loop = {},
+          .site = site_of(reinterpret_cast<std::uintptr_t>(function))};
+}
+
+Region loop_region(Function function, void* data, Schedule schedule, long start, long end, long step,
+                   long chunk) {
+  Region region = region_of(function, data);
+  region.loop =
+      loop_of(schedule, chunk < 0 ? 0 : static_cast<std::uint64_t>(chunk), Iterations::of(start, end, step));
+  return region;
+}
+
+}  // namespace
+
+// The last argument holds the binding of threads to places, which is left to the launcher.
+
+CRATON_GOMP void GOMP_parallel(Function function, void* data, unsigned threads, unsigned /*flags*/) {
+  run_region(region_of(function, data), threads);
+}
+CRATON_GOMP void GOMP_parallel_start(Function function, void* data, unsigned threads) {
+  begin_region(region_of(function, data), threads);
+}
+CRATON_GOMP void GOMP_parallel_end() {
+  end_region();
+}
+
+CRATON_GOMP void GOMP_parallel_sections(Function function, void* data, unsigned threads, unsigned count,
+                                        unsigned /*flags*/) {
+  Region region = region_of(function, data);
+  region.loop = sections_of(count);
+  run_region(region, threads);
+}
+CRATON_GOMP void GOMP_parallel_sections_start(Function function, void* data, unsigned threads,
+                                              unsigned count) {
+  Region region = region_of(function, data);
+  region.loop = sections_of(count);
+  begin_region(region, threads);
+}
+
+// ---- With a loop
+
+CRATON_GOMP void GOMP_parallel_loop_static(Function function, void* data, unsigned threads, long start,
+                                           long end, long step, long chunk, unsigned /*flags*/) {
+  run_region(loop_region(function, data, Schedule::static_, start, end, step, chunk), threads);
+}
+CRATON_GOMP void GOMP_parallel_loop_dynamic(Function function, void* data, unsigned threads, long start,
+                                            long end, long step, long chunk, unsigned /*flags*/) {
+  run_region(loop_region(function, data, Schedule::dynamic, start, end, step, chunk), threads);
+}
+CRATON_GOMP void GOMP_parallel_loop_guided(Function function, void* data, unsigned threads, long start,
+                                           long end, long step, long chunk, unsigned /*flags*/) {
+  run_region(loop_region(function, data, Schedule::guided, start, end, step, chunk), threads);
+}
+CRATON_GOMP void GOMP_parallel_loop_runtime(Function function, void* data, unsigned threads, long start,
+                                            long end, long step, unsigned /*flags*/) {
+  run_region(loop_region(function, data, Schedule::runtime, start, end, step, 0), threads);
+}
+CRATON_GOMP void GOMP_parallel_loop_nonmonotonic_dynamic(Function function, void* data, unsigned threads,
+                                                         long start, long end, long step, long chunk,
+                                                         unsigned /*flags*/) {
+  run_region(loop_region(function, data, Schedule::dynamic, start, end, step, chunk), threads);
+}
+CRATON_GOMP void GOMP_parallel_loop_nonmonotonic_guided(Function function, void* data, unsigned threads,
+                                                        long start, long end, long step, long chunk,
+                                                        unsigned /*flags*/) {
+  run_region(loop_region(function, data, Schedule::guided, start, end, step, chunk), threads);
+}
+CRATON_GOMP void GOMP_parallel_loop_nonmonotonic_runtime(Function function, void* data, unsigned threads,
+                                                         long start, long end, long step,
+                                                         unsigned /*flags*/) {
+  run_region(loop_region(function, data, Schedule::runtime, start, end, step, 0), threads);
+}
+CRATON_GOMP void GOMP_parallel_loop_maybe_nonmonotonic_runtime(Function function, void* data,
+                                                               unsigned threads, long start, long end,
+                                                               long step, unsigned /*flags*/) {
+  run_region(loop_region(function, data, Schedule::runtime, start, end, step, 0), threads);
+}
+
+CRATON_GOMP void GOMP_parallel_loop_static_start(Function function, void* data, unsigned threads, long start,
+                                                 long end, long step, long chunk) {
+  begin_region(loop_region(function, data, Schedule::static_, start, end, step, chunk), threads);
+}
+CRATON_GOMP void GOMP_parallel_loop_dynamic_start(Function function, void* data, unsigned threads, long start,
+                                                  long end, long step, long chunk) {
+  begin_region(loop_region(function, data, Schedule::dynamic, start, end, step, chunk), threads);
+}
+CRATON_GOMP void GOMP_parallel_loop_guided_start(Function function, void* data, unsigned threads, long start,
+                                                 long end, long step, long chunk) {
+  begin_region(loop_region(function, data, Schedule::guided, start, end, step, chunk), threads);
+}
+CRATON_GOMP void GOMP_parallel_loop_runtime_start(Function function, void* data, unsigned threads, long start,
+                                                  long end, long step) {
+  begin_region(loop_region(function, data, Schedule::runtime, start, end, step, 0), threads);
+}
+
+}  // namespace craton::omp::gomp

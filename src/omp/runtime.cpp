@@ -1,0 +1,321 @@
+#include "omp/runtime.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <mutex>
+
+#include "base/assert.hpp"
+
+namespace craton::omp {
+
+namespace {
+
+/// Looks at a word that take as long as waits in the fabric spin, about 20 us.
+constexpr std::uint32_t looks_before_sleep = 500;
+constexpr std::uint32_t looks_if_active = 100 * looks_before_sleep;
+/// Where threads share CPUs, who waits must make room for whom it waits for.
+constexpr std::uint32_t looks_if_crowded = 20;
+/// A rank that has lost another is about to be ended by the launcher, which says why: it gets this long.
+constexpr unsigned patience_s = 5;
+
+// The words of the note that starts a region.
+enum Word : std::uint32_t {
+  site_and_kind,
+  function,
+  data,
+  size_and_ranks,
+  threads_and_chunk,
+  schedule_and_marks,
+  limit_and_level,
+  teams,
+  shares,
+  loop_chunk,
+  loop_start,
+  loop_step,
+  loop_end,
+  loop_count,
+  words
+};
+static_assert(words <= space::BarrierNote::words_at_most);
+
+constexpr std::uint64_t pack(std::uint32_t low, std::uint32_t high) noexcept {
+  return std::uint64_t{high} << 32U | low;
+}
+constexpr std::uint32_t low(std::uint64_t word) noexcept {
+  return static_cast<std::uint32_t>(word);
+}
+constexpr std::uint32_t high(std::uint64_t word) noexcept {
+  return static_cast<std::uint32_t>(word >> 32U);
+}
+constexpr std::uint32_t marks_of(const Icvs& icvs) noexcept {
+  return (icvs.dynamic ? 1U : 0U) | (icvs.threads_are_chosen ? 2U : 0U) | std::uint32_t{icvs.bind} << 2U |
+         icvs.max_active_levels << 8U | static_cast<std::uint32_t>(icvs.default_device) << 16U;
+}
+
+space::BarrierNote note_of(const Region& region, const Icvs& icvs, const TeamState& outer,
+                           const Team::Shape& shape, std::uint64_t shares_before) noexcept {
+  space::BarrierNote note;
+  auto& word = note.words;
+  const Loop& loop = region.loop;
+  word[site_and_kind] =
+      pack(region.site, static_cast<std::uint32_t>(loop.kind) | (loop.ordered ? 1U << 8U : 0U));
+  word[function] = reinterpret_cast<std::uintptr_t>(region.function);
+  word[data] = reinterpret_cast<std::uintptr_t>(region.data);
+  word[size_and_ranks] = pack(shape.size, shape.ranks);
+  word[threads_and_chunk] = pack(icvs.threads, static_cast<std::uint32_t>(icvs.chunk));
+  word[schedule_and_marks] = pack(icvs.schedule, marks_of(icvs));
+  word[limit_and_level] = pack(icvs.thread_limit, outer.level);
+  word[shares] = shares_before;
+  note.count = shares + 1;
+  if (loop.kind == WorkKind::none) return note;
+  word[loop_chunk] = loop.chunk;
+  word[loop_start] = loop.iterations.start;
+  word[loop_step] = loop.iterations.step;
+  word[loop_end] = loop.iterations.end;
+  word[loop_count] = loop.iterations.count;
+  note.count = words;
+  return note;
+}
+
+Region region_of(const space::BarrierNote& note) noexcept {
+  const auto& word = note.words;
+  const std::uint32_t kind = high(word[site_and_kind]);
+  return {.function = reinterpret_cast<void (*)(void*)>(word[function]),
+          .data = reinterpret_cast<void*>(word[data]),
+          .loop = {.kind = static_cast<WorkKind>(kind & 0xffU),
+                   .ordered = (kind >> 8U & 1U) != 0,
+                   .chunk = word[loop_chunk],
+                   .iterations = {.start = word[loop_start],
+                                  .step = word[loop_step],
+                                  .end = word[loop_end],
+                                  .count = word[loop_count]}},
+          .site = low(word[site_and_kind])};
+}
+
+Icvs icvs_of(const space::BarrierNote& note) noexcept {
+  const auto& word = note.words;
+  const std::uint32_t marks = high(word[schedule_and_marks]);
+  return {.threads = low(word[threads_and_chunk]),
+          .threads_are_chosen = (marks & 2U) != 0,
+          .dynamic = (marks & 1U) != 0,
+          .bind = static_cast<std::uint8_t>(marks >> 2U & 7U),
+          .max_active_levels = marks >> 8U & 0xffU,
+          .schedule = low(word[schedule_and_marks]),
+          .chunk = static_cast<std::int32_t>(high(word[threads_and_chunk])),
+          .thread_limit = low(word[limit_and_level]),
+          .default_device = static_cast<std::int16_t>(marks >> 16U)};
+}
+
+Team::Shape shape_of(fabric::Rank own, fabric::Rank ranks, std::uint32_t size) noexcept {
+  return {.own = own,
+          .ranks = ranks,
+          .size = size,
+          .local = Team::first_of(own + 1, size, ranks) - Team::first_of(own, size, ranks)};
+}
+
+std::uint32_t cpus() noexcept {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<std::uint32_t>(CPU_COUNT(&set)) : 1;
+}
+
+}  // namespace
+
+Runtime::Runtime(Platform& platform, const Settings& settings)
+    : platform_(platform),
+      settings_(settings),
+      rank_(platform.fabric().rank()),
+      ranks_(platform.fabric().size()),
+      initial_icvs_(settings.icvs),
+      memory_("craton omp", sizeof(Words)),
+      locks_(platform, word_at(offsetof(Words, names)), word_at(offsetof(Words, locks_taken))),
+      outer_team_(*this) {
+  platform_.fabric().register_region(platform_.first_region(), memory_);
+  initial_icvs_.threads_are_chosen = !settings_.threads.empty();
+  initial_icvs_.threads = settings_.threads.empty() ? default_threads() : settings_.threads[0];
+  std::uint32_t threads_here = 0;
+  for (fabric::Rank other = 0; other < ranks_; ++other) {
+    if (platform_.fabric().node_of(other) == platform_.fabric().node_of(rank_))
+      threads_here += settings_.threads_a_rank;
+  }
+  spin_.looks = looks_before_sleep;
+  if (threads_here > cpus()) spin_.looks = looks_if_crowded;
+  if (settings_.wait_policy == WaitPolicy::active) spin_.looks = looks_if_active;
+  if (settings_.wait_policy == WaitPolicy::passive) spin_.looks = 0;
+}
+
+void Runtime::fail(const Error& error) noexcept {
+  if (error.code() == ErrorCode::peer_lost) ::sleep(patience_s);
+  platform_.fail(error.what());
+  std::abort();  // not reached; the compiler does not believe it of a virtual function
+}
+
+// ---- Starting regions
+
+/// How many threads a region gets.
+std::uint32_t Runtime::resolve(const Thread& thread, std::uint32_t asked) {
+  const Icvs& icvs = thread.task->icvs;
+  const TeamState& state = thread.state;
+  if (asked == 1 || state.active_level >= icvs.max_active_levels) return 1;
+  const bool is_outer = thread.is_master && state.active_level == 0;
+  std::uint32_t threads = asked;
+  if (asked == 0) threads = is_outer || icvs.threads_are_chosen ? icvs.threads : settings_.threads_a_rank;
+  if (icvs.dynamic) threads = std::min(threads, is_outer ? default_threads() : settings_.threads_a_rank);
+  if (icvs.thread_limit == no_thread_limit || threads == 1) return threads;
+  if (state.active_level == 0) {
+    threads = std::min(threads, icvs.thread_limit);
+    busy_.store(threads, std::memory_order_relaxed);
+    return threads;
+  }
+  std::uint32_t busy = busy_.load(std::memory_order_relaxed);
+  std::uint32_t granted = 1;
+  do {
+    granted = busy >= icvs.thread_limit ? 1 : std::min(threads, icvs.thread_limit - busy + 1);
+  } while (!busy_.compare_exchange_weak(busy, busy + granted - 1, std::memory_order_relaxed));
+  return granted;
+}
+
+void Runtime::begin_region(const Region& region, std::uint32_t threads) {
+  Thread& thread = self();
+  const std::uint32_t size = resolve(thread, threads);
+  const bool is_outer = thread.is_master && thread.state.active_level == 0 && ranks_ > 1 && size > 1;
+  const TeamState outer = thread.state;
+  Team::Beginning beginning{.shape = shape_of(0, is_outer ? std::min(ranks_, size) : 1, size),
+                            .outer = outer,
+                            .parent = thread.task,
+                            .region = region,
+                            .reach = 1,
+                            .shares = 0,
+                            .icvs = thread.task->icvs};
+  const std::uint32_t inner_level = outer.level + 1;
+  if (settings_.threads.size() > inner_level) {
+    beginning.icvs.threads = settings_.threads[inner_level];
+    beginning.icvs.threads_are_chosen = true;
+  }
+  Team& team = is_outer ? outer_team_ : take_idle_team();
+  beginning.shares = team.shares();
+  if (is_outer) {
+    platform_.flush_output();
+    in_outer_region_.store(true, std::memory_order_relaxed);
+    space::BarrierNote note = note_of(region, beginning.icvs, outer, beginning.shape, beginning.shares);
+    note.words[Word::teams] = pack(teams_.number, teams_.count);
+    guard([&] { beginning.reach = platform_.space().barrier().tell(beginning.shape.ranks, note); });
+  }
+  start(team, beginning, is_outer ? outer_workers_ : team.workers());
+  team.enter(thread, 0);
+}
+
+void Runtime::end_region() {
+  Thread& thread = self();
+  Team& team = *thread.state.team;
+  team.end(team.region().site);
+  thread.state = team.outer();
+  thread.task = team.parent();
+  if (thread.task->icvs.thread_limit != no_thread_limit)
+    busy_.fetch_sub(team.size() - 1, std::memory_order_relaxed);
+  if (&team == &outer_team_) {
+    in_outer_region_.store(false, std::memory_order_relaxed);
+  } else {
+    put_idle_team(team);
+  }
+}
+
+/// Begins the region in this rank, and has other threads run their parts of it.
+void Runtime::start(Team& team, const Team::Beginning& beginning, std::vector<Worker*>& workers) {
+  team.begin(beginning);
+  for (std::uint32_t local = 1; local < beginning.shape.local; ++local) {
+    if (workers.size() < local) workers.push_back(&take_idle_worker());
+    Worker& worker = *workers[local - 1];
+    worker.team = &team;
+    worker.local = local;
+    worker.orders.fetch_add(1, std::memory_order_release);
+    worker.gate.open();
+  }
+}
+
+Team& Runtime::take_idle_team() {
+  const std::lock_guard lock(idle_lock_);
+  if (idle_teams_ == nullptr) return *new Team(*this);  // see the head of team.hpp
+  Team& team = *idle_teams_;
+  idle_teams_ = team.next_idle;
+  return team;
+}
+
+void Runtime::put_idle_team(Team& team) {
+  const std::lock_guard lock(idle_lock_);
+  for (Worker* worker : team.workers()) idle_workers_.push_back(worker);
+  team.workers().clear();
+  team.next_idle = idle_teams_;
+  idle_teams_ = &team;
+}
+
+Worker& Runtime::take_idle_worker() {
+  {
+    const std::lock_guard lock(idle_lock_);
+    if (!idle_workers_.empty()) {
+      Worker& worker = *idle_workers_.back();
+      idle_workers_.pop_back();
+      return worker;
+    }
+  }
+  auto* const worker = new Worker;  // its thread lives as long as the process
+  worker->runtime = this;
+  guard([&] { platform_.start_thread(&Runtime::run_worker, worker); });
+  return *worker;
+}
+
+// ---- Running parts of them
+
+void Runtime::run_worker(void* argument) {
+  Worker& worker = *static_cast<Worker*>(argument);
+  for (std::uint32_t done = 0;; ++done) {
+    worker.gate.wait(worker.runtime->spin_,
+                     [&] { return worker.orders.load(std::memory_order_acquire) != done; });
+    worker.team->run_part(self(), worker.local);
+  }
+}
+
+void Runtime::work() {
+  CRATON_ASSERT(rank_ != 0U);
+  for (;;) {
+    const space::BarrierNote note = guard([&] { return platform_.space().barrier().hear(site_and_kind); });
+    const Region region = region_of(note);
+    if (region.function == nullptr) return;
+    const std::uint32_t size = low(note.words[size_and_ranks]);
+    const fabric::Rank ranks = high(note.words[size_and_ranks]);
+    if (rank_ >= ranks) {
+      guard([&] { platform_.space().barrier().gather(note.reach, region.site); });
+      continue;
+    }
+    teams_ = {.number = low(note.words[Word::teams]), .count = high(note.words[Word::teams])};
+    const TeamState outer{.level = high(note.words[limit_and_level]), .position = {}};
+    start(outer_team_,
+          {.shape = shape_of(rank_, ranks, size),
+           .outer = outer,
+           .parent = nullptr,
+           .region = region,
+           .reach = note.reach,
+           .shares = note.words[shares],
+           .icvs = icvs_of(note)},
+          outer_workers_);
+    Thread& thread = self();
+    outer_team_.enter(thread, 0);
+    region.function(region.data);
+    outer_team_.end(region.site);
+    thread.state = {};
+    thread.task = &thread.initial;
+  }
+}
+
+void Runtime::stop() {
+  CRATON_ASSERT(rank_ == 0U);
+  if (ranks_ == 1) return;
+  space::BarrierNote note;
+  note.count = shares + 1;
+  guard([&] { platform_.space().barrier().tell(ranks_, note); });
+}
+
+}  // namespace craton::omp

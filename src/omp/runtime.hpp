@@ -1,0 +1,110 @@
+/// \file
+/// The OpenMP runtime of a rank: starts regions, and has the threads for them.
+///
+///     rank 0, main thread:  begin_region ─tell─▶ function ─▶ end_region ◀─gather─ ... goes on alone
+///     other ranks, work():         hear ─▶ region ─▶ function ─▶ end ─▶ hear ...
+///
+/// Only the program's main thread starts regions of several ranks, and only where it is in no active one.
+/// Regions inside of regions, and those of other threads of the program, have threads of their own rank.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/error.hpp"
+#include "fabric/region_memory.hpp"
+#include "fiber/fiber.hpp"
+#include "omp/gate.hpp"
+#include "omp/locks.hpp"
+#include "omp/platform.hpp"
+#include "omp/settings.hpp"
+#include "omp/team.hpp"
+#include "omp/thread.hpp"
+#include "omp/words.hpp"
+#include "omp/worker.hpp"
+
+namespace craton::omp {
+
+class Runtime {
+ public:
+  /// Collective: registers its region. \throws Error
+  Runtime(Platform& platform, const Settings& settings);
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  Platform& platform() noexcept { return platform_; }
+  const Settings& settings() const noexcept { return settings_; }
+  fabric::Rank rank() const noexcept { return rank_; }
+  fabric::Rank ranks() const noexcept { return ranks_; }
+  std::uint32_t default_threads() const noexcept { return ranks_ * settings_.threads_a_rank; }
+  const Icvs& initial_icvs() const noexcept { return initial_icvs_; }
+  Spin spin() const noexcept { return spin_; }
+  fabric::RemoteAddress loop_words_at() const noexcept { return word_at(offsetof(Words, loops)); }
+  Locks& locks() noexcept { return locks_; }
+  /// Whether another rank may take a lock that is unlocked here before this rank's next release.
+  bool unlock_publishes() const noexcept {
+    if (ranks_ == 1) return false;
+    return rank_ != 0 || in_outer_region_.load(std::memory_order_relaxed) || platform_.others_may_run();
+  }
+
+  /// Starts a region: the caller is its thread 0 from now on, until end_region. \param threads asked for; 0:
+  /// as the control variables say
+  void begin_region(const Region& region, std::uint32_t threads);
+  void end_region();
+  /// A rank other than 0: runs its part of all regions, until stop().
+  void work();
+  void stop();
+
+  /// The league of `teams` constructs on the host, which run one after the other.
+  struct Teams {
+    std::uint32_t number = 0;
+    std::uint32_t count = 1;
+  };
+  Teams& teams() noexcept { return teams_; }
+
+  /// Runs what may meet the end of another rank or of some resource, which ends the job.
+  template <typename Body>
+  auto guard(const Body& body) noexcept {
+    try {
+      return body();
+    } catch (const Error& error) {
+      fail(error);
+    }
+  }
+  [[noreturn]] void fail(const Error& error) noexcept;
+
+ private:
+  fabric::RemoteAddress word_at(std::size_t offset) const noexcept {
+    return {.rank = 0, .region = platform_.first_region(), .offset = offset};
+  }
+  static void run_worker(void* argument);
+  std::uint32_t resolve(const Thread& thread, std::uint32_t asked);
+  void start(Team& team, const Team::Beginning& beginning, std::vector<Worker*>& workers);
+  Team& take_idle_team();
+  void put_idle_team(Team& team);
+  Worker& take_idle_worker();
+
+  Platform& platform_;
+  const Settings settings_;
+  const fabric::Rank rank_;
+  const fabric::Rank ranks_;
+  Icvs initial_icvs_;
+  Spin spin_;
+  fabric::RegionMemory memory_;
+  Locks locks_;
+  Team outer_team_;
+  Teams teams_;
+  std::atomic<bool> in_outer_region_{false};
+  std::vector<Worker*> outer_workers_;  ///< the rank's threads 1, 2, ... of regions of several ranks
+  fiber::Mutex idle_lock_;
+  std::vector<Worker*> idle_workers_;
+  Team* idle_teams_ = nullptr;
+  std::atomic<std::uint32_t> busy_{1};  ///< threads in regions, where there is a limit
+};
+
+/// The rank's runtime; null before start().
+Runtime* runtime() noexcept;
+
+}  // namespace craton::omp

@@ -1,0 +1,111 @@
+#include "omp/team.hpp"
+
+#include <cstring>
+#include <utility>
+
+#include "omp/runtime.hpp"
+
+namespace craton::omp {
+
+Team::Team(Runtime& runtime)
+    : runtime_(runtime), loops_(runtime.platform().fabric(), runtime.loop_words_at()) {}
+
+void Team::begin(const Beginning& beginning) {
+  gate_.wait(runtime_.spin(), [this] { return inside_.load(std::memory_order_acquire) == 0; });
+  shape_ = beginning.shape;
+  outer_ = beginning.outer;
+  parent_ = beginning.parent;
+  region_ = beginning.region;
+  reach_ = beginning.reach;
+  shares_ = beginning.shares;
+  first_ = first_of(shape_.own, shape_.size, shape_.ranks);
+  if (implicit_count_ < shape_.local) {
+    implicit_ = std::make_unique<Task[]>(shape_.local);
+    implicit_count_ = shape_.local;
+  }
+  for (std::uint32_t i = 0; i < shape_.local; ++i) {
+    implicit_[i].icvs = beginning.icvs;
+    implicit_[i].parent = parent_;
+    implicit_[i].is_final = parent_ != nullptr && parent_->is_final;
+  }
+  loops_.begin(shape_);
+  inside_.store(shape_.local - 1, std::memory_order_relaxed);
+}
+
+void Team::enter(Thread& thread, std::uint32_t local) noexcept {
+  thread.task = &implicit_[local];
+  thread.state = {.team = this,
+                  .number = first_ + local,
+                  .level = outer_.level + 1,
+                  .active_level = outer_.active_level + (shape_.size > 1 ? 1 : 0),
+                  .shares = shares_,
+                  .position = {}};
+  if (region_.loop.kind == WorkKind::none) return;
+  thread.state.position.loop = region_.loop;
+  thread.state.position.number = ++thread.state.shares;
+}
+
+void Team::run_part(Thread& thread, std::uint32_t local) {
+  enter(thread, local);
+  region_.function(region_.data);
+  end(region_.site);
+  thread.state = {};
+  thread.task = &thread.initial;
+  // Nothing of the team is used after this; but it is never destroyed.
+  if (inside_.fetch_sub(1, std::memory_order_acq_rel) == 1) gate_.open();
+}
+
+void Team::meet(std::uint32_t site) {
+  meet_all(Meeting::barrier, site);
+}
+
+void* Team::meet_with(void* pointer, std::uint32_t site) {
+  if (pointer != nullptr) given_ = pointer;
+  meet(site);
+  return given_;
+}
+
+void* Team::shared_memory(std::size_t bytes, bool is_first) {
+  constexpr std::uint32_t site = 0x6d656d6fU;  // none of the program's
+  if (!is_first) return meet_with(nullptr, site);
+  space::Heap& heap = runtime_.platform().heap();
+  void* const made = runtime_.guard([&] { return heap.allocate(bytes); });
+  std::memset(made, 0, bytes);
+  meet_with(made, site);
+  // All are past the work share that had the one before.
+  if (memory_ != nullptr) runtime_.guard([&] { heap.free(memory_); });
+  return memory_ = made;
+}
+
+void Team::end(std::uint32_t site) {
+  const Thread& thread = self();
+  if (thread.state.number == first_) shares_ = thread.state.shares;
+  meet_all(Meeting::end, site);
+  if (memory_ == nullptr || thread.state.number != 0) return;
+  runtime_.guard([&] { runtime_.platform().heap().free(std::exchange(memory_, nullptr)); });
+}
+
+void Team::meet_all(Meeting kind, std::uint32_t site) {
+  const std::uint32_t meeting = meetings_.load(std::memory_order_acquire);
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 < shape_.local) {
+    return gate_.wait(runtime_.spin(), [&] { return meetings_.load(std::memory_order_acquire) != meeting; });
+  }
+  arrived_.store(0, std::memory_order_relaxed);
+  if (shape_.ranks > 1) runtime_.guard([&] { meet_ranks(kind, site); });
+  meetings_.store(meeting + 1, std::memory_order_release);
+  if (shape_.local > 1) gate_.open();
+}
+
+/// By the last thread of the rank to come.
+void Team::meet_ranks(Meeting kind, std::uint32_t site) {
+  space::Barrier& barrier = runtime_.platform().space().barrier();
+  runtime_.platform().flush_output();
+  if (kind == Meeting::end) return barrier.gather(reach_, site);
+  space::BarrierNote note;
+  note.count = given_ != nullptr ? 1 : 0;
+  note.words[0] = reinterpret_cast<std::uintptr_t>(given_);
+  barrier.meet(shape_.ranks, site, &note);
+  if (note.count != 0) given_ = reinterpret_cast<void*>(note.words[0]);
+}
+
+}  // namespace craton::omp

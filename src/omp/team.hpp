@@ -1,0 +1,117 @@
+/// \file
+/// A team: the threads of a region, of this rank and of others. Numbers are rank-major:
+///
+///     rank 0: 0 1 2 │ rank 1: 3 4 5 │ rank 2: 6 7         (8 threads of 3 ranks)
+///
+/// Each rank has an object of its own for a team. Its threads meet in memory; the last one to come speaks for
+/// the rank with the others (space::Barrier). A team of one rank uses no fabric.
+///
+/// Teams are used again and again, and never destroyed: a thread that leaves late finds one that is still
+/// there.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "fabric/types.hpp"
+#include "omp/gate.hpp"
+#include "omp/loops.hpp"
+#include "omp/thread.hpp"
+#include "space/barrier.hpp"
+
+namespace craton::omp {
+
+class Runtime;
+struct Worker;
+
+/// What the threads of a region run.
+struct Region {
+  void (*function)(void*) = nullptr;
+  void* data = nullptr;
+  Loop loop;               ///< that all meet at once, if it is one
+  std::uint32_t site = 0;  ///< where in the program it is
+};
+
+class Team {
+ public:
+  using Shape = Loops::Shape;
+
+  /// Threads of the ranks before `rank`, in a team of so many threads of so many ranks.
+  static std::uint32_t first_of(fabric::Rank rank, std::uint32_t size, fabric::Rank ranks) noexcept {
+    const std::uint32_t more = size % ranks;
+    return rank * (size / ranks) + (rank < more ? rank : more);
+  }
+
+  explicit Team(Runtime& runtime);
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  struct Beginning {
+    Shape shape;
+    TeamState outer;  ///< what the thread that starts the region was in
+    Task* parent;     ///< its task, if it is of this rank
+    Region region;
+    fabric::Rank reach;    ///< ranks that the start was told
+    std::uint64_t shares;  ///< the number of the last work share before it
+    Icvs icvs;             ///< of its tasks
+  };
+  /// By the rank's first thread, before any enters. Waits for threads that have not left the last region.
+  void begin(const Beginning& beginning);
+
+  std::uint32_t size() const noexcept { return shape_.size; }
+  std::uint32_t local() const noexcept { return shape_.local; }
+  fabric::Rank ranks() const noexcept { return shape_.ranks; }
+  const TeamState& outer() const noexcept { return outer_; }
+  const Region& region() const noexcept { return region_; }
+  Loops& loops() noexcept { return loops_; }
+  /// Of the last region, for the next one.
+  std::uint64_t shares() const noexcept { return shares_; }
+
+  Task* parent() const noexcept { return parent_; }
+  std::vector<Worker*>& workers() noexcept { return workers_; }
+
+  /// Makes a thread of this rank one of the team, the `local`th.
+  void enter(Thread& thread, std::uint32_t local) noexcept;
+
+  /// Blocks until all threads of the team are here. \param site where in the program it is
+  void meet(std::uint32_t site);
+  /// The same, and gives all what thread 0 gives: a pointer.
+  void* meet_with(void* pointer, std::uint32_t site);
+  /// Memory of zero bytes for all threads of the team, until the next call but one, or the end of the region.
+  /// Meets. \param is_first whether thread 0 calls
+  void* shared_memory(std::size_t bytes, bool is_first);
+  /// Blocks until all threads of this rank have ended the region; at rank 0, all of the team.
+  void end(std::uint32_t site);
+  /// All that a thread does in a region, but the rank's first one.
+  void run_part(Thread& thread, std::uint32_t local);
+
+  Team* next_idle = nullptr;
+
+ private:
+  enum class Meeting : std::uint8_t { barrier, end };
+  void meet_all(Meeting kind, std::uint32_t site);
+  void meet_ranks(Meeting kind, std::uint32_t site);
+
+  Runtime& runtime_;
+  Shape shape_;
+  TeamState outer_;
+  Task* parent_ = nullptr;
+  Region region_;
+  fabric::Rank reach_ = 1;
+  std::uint64_t shares_ = 0;
+  std::uint32_t first_ = 0;  ///< number of the rank's first thread
+  std::unique_ptr<Task[]> implicit_;
+  std::uint32_t implicit_count_ = 0;
+  std::vector<Worker*> workers_;  ///< its threads but the rank's first one
+  Loops loops_;
+  void* memory_ = nullptr;  ///< the last shared one
+  void* given_ = nullptr;   ///< by thread 0, for all
+  Gate gate_;
+  std::atomic<std::uint32_t> arrived_{0};
+  std::atomic<std::uint32_t> meetings_{0};
+  std::atomic<std::uint32_t> inside_{0};  ///< threads that have not left
+};
+
+}  // namespace craton::omp

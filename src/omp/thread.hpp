@@ -1,0 +1,38 @@
+/// \file
+/// A thread as OpenMP sees it: which team it is in, as which one, and at what.
+#pragma once
+
+#include <cstdint>
+
+#include "omp/icvs.hpp"
+#include "omp/loops.hpp"
+#include "omp/task.hpp"
+
+namespace craton::omp {
+
+class Team;
+
+/// What a thread puts aside while it is in an inner region.
+struct TeamState {
+  Team* team = nullptr;            ///< null outside of all regions
+  std::uint32_t number = 0;        ///< of the thread, in the team
+  std::uint32_t level = 0;         ///< regions that it is in
+  std::uint32_t active_level = 0;  ///< of them, those of several threads
+  std::uint64_t shares = 0;        ///< the number of the last work share that it met
+  LoopPosition position;
+  void* memory = nullptr;  ///< of a work share outside of all regions
+};
+
+struct Thread {
+  explicit Thread(const Icvs& icvs) { initial.icvs = icvs; }
+
+  TeamState state;
+  Task* task = &initial;  ///< that it runs
+  Task initial;
+  bool is_master = false;  ///< the program's main thread, which starts regions of all ranks
+};
+
+/// The calling thread's. Made when it first asks.
+Thread& self();
+
+}  // namespace craton::omp

@@ -1,0 +1,23 @@
+/// \file
+/// The runtime's words that all ranks reach: its region. Rank 0's are the ones in use.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "fabric/types.hpp"
+#include "omp/loops.hpp"
+
+namespace craton::omp {
+
+/// How many different names `critical` constructs may have.
+inline constexpr std::size_t critical_names_at_most = 512;
+
+struct Words {
+  alignas(fabric::line_bytes) std::array<std::uint64_t, loop_words> loops;  ///< see loops.hpp
+  /// The addresses by which critical names go: each has the mutex of its place here.
+  std::array<std::uint64_t, critical_names_at_most> names;
+  std::uint64_t locks_taken;  ///< by ranks, of the program's
+};
+
+}  // namespace craton::omp

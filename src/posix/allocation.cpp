@@ -1,0 +1,183 @@
+// The malloc family: what the program allocates comes from the heap of the space, what the C library
+// allocates for itself from its own. Which one a pointer belongs to its address tells.
+//
+// Before the program starts, in the constructors of libraries, everything is the C library's.
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <optional>
+#include <string>
+
+#include "base/error.hpp"
+#include "posix/shared_program.hpp"
+
+extern "C" {
+void* __libc_malloc(std::size_t bytes);
+void* __libc_calloc(std::size_t count, std::size_t bytes);
+void* __libc_realloc(void* pointer, std::size_t bytes);
+void* __libc_memalign(std::size_t alignment, std::size_t bytes);
+void __libc_free(void* pointer);
+std::size_t malloc_usable_size(void* pointer) noexcept;
+}
+
+namespace {
+
+using craton::posix::shared_program;
+using craton::posix::SharedProgram;
+using craton::space::Heap;
+
+/// The program, if what the caller allocates is to be shared.
+inline SharedProgram* sharing(const void* caller) noexcept {
+  SharedProgram* const program = shared_program();
+  if (program == nullptr) [[unlikely]]
+    return nullptr;
+  return program->allocates_privately(caller) ? nullptr : program;
+}
+
+inline bool is_shared(const void* pointer) noexcept {
+  SharedProgram* const program = shared_program();
+  return program != nullptr && program->heap().contains(pointer);
+}
+
+void* allocate(SharedProgram& program, std::size_t bytes) noexcept {
+  try {
+    return program.heap().allocate(bytes);
+  } catch (const craton::Error& error) {
+    if (error.code() != craton::ErrorCode::out_of_resources) program.fail(error.what());
+  } catch (const std::bad_alloc&) {
+  }
+  errno = ENOMEM;
+  return nullptr;
+}
+
+/// The allocation that a pointer is, or (where it was aligned) lies in.
+Heap::Allocation allocation_of(SharedProgram& program, const void* pointer, const char* asked) noexcept {
+  try {
+    if (const std::optional<Heap::Allocation> found = program.heap().find(pointer)) return *found;
+  } catch (const craton::Error& error) {
+    program.fail(error.what());
+  }
+  program.fail(std::string(asked) + ": the pointer is no allocation of the shared heap, or has been freed");
+}
+
+std::size_t usable_bytes(SharedProgram& program, const void* pointer) noexcept {
+  const Heap::Allocation found = allocation_of(program, pointer, "realloc()");
+  return static_cast<std::size_t>(found.begin + found.bytes - static_cast<const std::byte*>(pointer));
+}
+
+/// What the heap aligns to by itself.
+constexpr std::size_t usual_alignment = 64;
+
+void* allocate_aligned(SharedProgram& program, std::size_t alignment, std::size_t bytes) noexcept {
+  if (alignment <= 16) return allocate(program, bytes);
+  if (alignment <= usual_alignment) return allocate(program, std::max(bytes, usual_alignment));
+  if (bytes > SIZE_MAX - alignment) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  void* const pointer = allocate(program, bytes + alignment);
+  if (pointer == nullptr) return nullptr;
+  return reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(pointer) + alignment - 1) / alignment *
+                                 alignment);
+}
+
+void release(SharedProgram& program, void* pointer) noexcept {
+  const bool may_be_inside = reinterpret_cast<std::uintptr_t>(pointer) % (2 * usual_alignment) == 0;
+  void* const begin = may_be_inside ? allocation_of(program, pointer, "free()").begin : pointer;
+  try {
+    program.heap().free(begin);
+  } catch (const craton::Error& error) {
+    program.fail(error.what());
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+[[gnu::visibility("default")]] void* malloc(std::size_t bytes) {
+  SharedProgram* const program = sharing(__builtin_return_address(0));
+  return program == nullptr ? __libc_malloc(bytes) : allocate(*program, bytes);
+}
+
+[[gnu::visibility("default")]] void free(void* pointer) {
+  if (pointer == nullptr) return;
+  if (!is_shared(pointer)) return __libc_free(pointer);
+  const int before = errno;
+  release(*shared_program(), pointer);
+  errno = before;
+}
+
+[[gnu::visibility("default")]] void* calloc(std::size_t count, std::size_t bytes) {
+  SharedProgram* const program = sharing(__builtin_return_address(0));
+  if (program == nullptr) return __libc_calloc(count, bytes);
+  std::size_t all = 0;
+  if (__builtin_mul_overflow(count, bytes, &all)) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  void* const pointer = allocate(*program, all);
+  if (pointer != nullptr) std::memset(pointer, 0, all);
+  return pointer;
+}
+
+[[gnu::visibility("default")]] void* realloc(void* pointer, std::size_t bytes) {
+  if (pointer != nullptr && !is_shared(pointer)) return __libc_realloc(pointer, bytes);
+  SharedProgram* const program = sharing(__builtin_return_address(0));
+  if (pointer == nullptr) return program == nullptr ? __libc_malloc(bytes) : allocate(*program, bytes);
+  if (bytes == 0) {
+    release(*shared_program(), pointer);
+    return nullptr;
+  }
+  const std::size_t before = usable_bytes(*shared_program(), pointer);
+  if (bytes <= before && bytes >= before / 2) return pointer;
+  void* const moved = allocate(*shared_program(), bytes);
+  if (moved == nullptr) return nullptr;
+  std::memcpy(moved, pointer, std::min(before, bytes));
+  release(*shared_program(), pointer);
+  return moved;
+}
+
+[[gnu::visibility("default")]] void* memalign(std::size_t alignment, std::size_t bytes) {
+  SharedProgram* const program = sharing(__builtin_return_address(0));
+  return program == nullptr ? __libc_memalign(alignment, bytes)
+                            : allocate_aligned(*program, alignment, bytes);
+}
+
+[[gnu::visibility("default")]] void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
+  SharedProgram* const program = sharing(__builtin_return_address(0));
+  return program == nullptr ? __libc_memalign(alignment, bytes)
+                            : allocate_aligned(*program, alignment, bytes);
+}
+
+[[gnu::visibility("default")]] void* valloc(std::size_t bytes) {
+  constexpr std::size_t page = 4096;
+  SharedProgram* const program = sharing(__builtin_return_address(0));
+  return program == nullptr ? __libc_memalign(page, bytes) : allocate_aligned(*program, page, bytes);
+}
+
+[[gnu::visibility("default")]] int posix_memalign(void** pointer, std::size_t alignment, std::size_t bytes) {
+  if (alignment % sizeof(void*) != 0 || (alignment & (alignment - 1)) != 0 || alignment == 0) return EINVAL;
+  const int before = errno;
+  SharedProgram* const program = sharing(__builtin_return_address(0));
+  void* const got =
+      program == nullptr ? __libc_memalign(alignment, bytes) : allocate_aligned(*program, alignment, bytes);
+  errno = before;
+  if (got == nullptr) return ENOMEM;
+  *pointer = got;
+  return 0;
+}
+
+[[gnu::visibility("default")]] std::size_t malloc_usable_size(void* pointer) noexcept {
+  if (pointer == nullptr) return 0;
+  if (is_shared(pointer)) return usable_bytes(*shared_program(), pointer);
+  // The word before the C library's blocks: the size with three flags, and its own eight bytes.
+  std::size_t word = 0;
+  std::memcpy(&word, static_cast<const std::byte*>(pointer) - sizeof word, sizeof word);
+  return (word & ~std::size_t{7}) - 2 * sizeof word + ((word & 2) != 0 ? 0 : sizeof word);
+}
+
+}  // extern "C"

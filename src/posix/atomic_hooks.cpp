@@ -1,0 +1,92 @@
+#include "posix/atomic_hooks.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+
+#include "base/error.hpp"
+#include "base/function_ref.hpp"
+#include "base/line_writer.hpp"
+#include "posix/atomics/libatomic.hpp"
+#include "posix/atomics/patch.hpp"
+
+namespace craton::posix {
+
+namespace {
+
+/// Runs what may meet the end of another rank, which ends the job.
+template <typename Body>
+void guarded(SharedProgram& program, const Body& body) noexcept {
+  try {
+    body();
+  } catch (const Error& error) {
+    program.fail(error.what());
+  }
+}
+
+void run_atomic(void* address, std::size_t bytes, Perform perform, void* state) {
+  SharedProgram& program = *shared_program();
+  // Nobody else runs: the instruction itself is right.
+  if (!program.others_run()) return perform(state, address);
+  guarded(program, [&] {
+    space::Space& space = program.space();
+    if (program.stack_segment().contains(address))
+      return program.stack_segment().run_atomic(address, bytes,
+                                                [&](void* target) { perform(state, target); });
+    space::Segment* const segment = space.find(address);
+    if (segment == nullptr) return perform(state, address);
+    const auto offset = static_cast<std::uint64_t>(static_cast<std::byte*>(address) - segment->data());
+    if (space.exclusive().run_atomic(segment->blocks().id(), offset, [&] { perform(state, address); }))
+      return;
+    throw Error(ErrorCode::not_supported,
+                {.asked = fmt::format("cannot use {} bytes at {} atomically", bytes, address),
+                 .happened = "their block can not become strong",
+                 .limit = {},
+                 .remedy = {}});
+  });
+}
+
+/// What compilers make of a flush, and of a fence: this thread's writes become visible, and those of others
+/// to it.
+void flush() {
+  SharedProgram& program = *shared_program();
+  if (!program.others_run()) return;
+  guarded(program, [&] {
+    program.space().publish();
+    for (fabric::Rank rank = 0; rank < program.fabric().size(); ++rank) program.space().learn(rank);
+  });
+}
+
+void run_locked(void* address, FunctionRef<void()> body) {
+  SharedProgram& program = *shared_program();
+  guarded(program, [&] {
+    const space::MutexId mutex = program.mutex_of(address);
+    program.space().mutexes().lock(mutex);
+    body();
+    program.space().mutexes().unlock(mutex);
+  });
+}
+
+}  // namespace
+
+void patch_program(SharedProgram& program) {
+  SharedMemory shared;
+  shared.hooks = {.atomic = &run_atomic, .flush = &flush, .locked = &run_locked};
+  for (const AddressSpan& span : program.shared_spans())
+    shared.ranges.push_back({.begin = span.begin, .end = span.end});
+  send_libatomic_to(shared);
+  for (const LoadedObject& object : program.image().objects()) {
+    if (!object.shared || object.code.empty()) continue;
+    const auto map = code_map_at(reinterpret_cast<const void*>(object.code.front().begin));
+    if (!map.has_value()) continue;
+    const PatchReport report = patch(*map, shared);
+    if (report.untouched.empty() || program.rank() != 0) continue;
+    for (const PatchReport::Reason& reason : report.untouched) {
+      write_fully(STDERR_FILENO,
+                  fmt::format("craton: warning: the atomic instruction at {:#x} of {} stays as it is: {}\n",
+                              reason.address, object.path, reason.why));
+    }
+  }
+}
+
+}  // namespace craton::posix

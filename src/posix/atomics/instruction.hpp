@@ -1,0 +1,77 @@
+/// \file
+/// Machine instructions as far as patching is concerned: how long they are, where they go on, what they point
+/// at, whether they may be moved, and which of them are atomic. The only file that knows Zydis.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "posix/atomics/code_map.hpp"
+#include "posix/atomics/registers.hpp"
+
+namespace craton::posix {
+
+/// Where control goes after an instruction.
+enum class Flow : std::uint8_t {
+  next,
+  jump,         ///< to `target`
+  conditional,  ///< to `target` or on
+  indirect,     ///< a jump to what a register or memory says
+  slot,         ///< a jump to what a fixed place of memory says, as those of .plt
+  call,         ///< and then on
+  away,         ///< nowhere that we know of: ret, ud2, hlt
+};
+
+enum class SiteKind : std::uint8_t { none, atomic, flush };
+
+struct Instruction {
+  std::uintptr_t address = 0;
+  std::uint8_t length = 0;
+  Flow flow = Flow::next;
+  SiteKind site = SiteKind::none;
+  bool is_movable = false;       ///< it does the same elsewhere, if its distance or its target is changed
+  std::uint8_t condition = 0;    ///< of Flow::conditional, as opcodes number them
+  std::uint8_t distance_at = 0;  ///< where in it the distance to its operand is; 0: nowhere
+  std::uintptr_t target = 0;     ///< of a direct branch or call; 0: none
+  std::array<std::uintptr_t, 2> refers_to{};  ///< addresses that it names otherwise; 0: none
+
+  std::uintptr_t end() const noexcept { return address + length; }
+  bool goes_on() const noexcept {
+    return flow == Flow::next || flow == Flow::conditional || flow == Flow::call;
+  }
+};
+
+/// What making code for a site takes beside the above.
+struct Site {
+  Instruction instruction;
+  MemoryOperand operand;  ///< unless it is mfence
+  bool has_operand = false;
+  bool keeps_flags = true;      ///< it reads flags, or leaves some of them as they were
+  std::uint16_t registers = 0;  ///< a bit for each general register that it reads or changes
+  // Its encoding, less prefixes, operand and displacement.
+  std::uint8_t rex = 0;  ///< 0: none
+  bool is_operand16 = false;
+  bool is_two_byte = false;  ///< after the escape 0f
+  std::uint8_t opcode = 0;
+  std::uint8_t register_field = 0;
+  std::uint8_t immediate_bytes = 0;
+  std::array<std::uint8_t, 8> immediate{};
+  const char* problem = nullptr;  ///< why nothing can be done for it; null: something can
+};
+
+struct Decoded {
+  std::vector<Instruction> instructions;
+  std::uintptr_t end = 0;  ///< how far it could be read; less than asked for where bytes are no instruction
+};
+
+/// Reads instructions one after the other.
+Decoded decode(const AddressRange& range);
+/// Whether a range can hold an atomic instruction at all; much faster than decode().
+bool may_hold_sites(const AddressRange& range) noexcept;
+Site decode_site(const Instruction& instruction);
+/// Whether a range holds nothing but what fills gaps between functions.
+bool is_filler(const AddressRange& range) noexcept;
+
+}  // namespace craton::posix

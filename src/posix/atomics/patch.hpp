@@ -1,0 +1,47 @@
+/// \file
+/// Sends the atomic instructions of a loaded object to software, without the program knowing: those with a
+/// lock prefix, xchg with memory, mfence, and the `lock or $0` on the stack that compilers make of a fence.
+///
+/// An instruction is overwritten by a jump of 5 bytes to code made for it (site_code.hpp). A shorter one
+/// takes its neighbours with it, where these can be moved and nothing jumps at them (branch_targets.hpp).
+/// Else a breakpoint takes its place (trap.hpp).
+///
+/// What this cannot see: code without unwind tables, code made at run time, and plain loads and stores, which
+/// atomic loads and relaxed stores are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "posix/atomics/code_map.hpp"
+#include "posix/atomics/shared_memory.hpp"
+
+namespace craton::posix {
+
+struct PatchReport {
+  /// An instruction, and why it did not become what it should have.
+  struct Reason {
+    std::uintptr_t address;
+    const char* why;
+  };
+
+  std::size_t functions = 0;
+  std::size_t code_bytes = 0;  ///< of executable segments
+  std::size_t read_bytes = 0;  ///< of these: known functions, as far as they could be read
+  std::size_t atomics = 0;     ///< sites of each kind
+  std::size_t flushes = 0;
+  std::size_t jumps = 0;          ///< sites behind a jump
+  std::vector<Reason> traps;      ///< sites with a breakpoint
+  std::vector<Reason> untouched;  ///< sites left as they were, and places where functions become unreadable
+  std::string problem;            ///< why functions may have been missed; empty if none
+};
+
+/// Patches an object, for as long as the process lives: what it needs is never freed. No other thread may run
+/// code of the object meanwhile, and the object must be neither patched already nor ours.
+/// \param shared is copied
+/// \throws Error invalid_argument, not_supported, out_of_resources, system; the object is as it was then
+PatchReport patch(const CodeMap& object, const SharedMemory& shared);
+
+}  // namespace craton::posix

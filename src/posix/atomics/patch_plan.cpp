@@ -1,0 +1,112 @@
+#include "posix/atomics/patch_plan.hpp"
+
+#include <algorithm>
+
+#include "posix/atomics/site_code.hpp"
+
+namespace craton::posix {
+namespace {
+
+/// Instructions before a site that a run may begin with.
+constexpr std::size_t before_most = 4;
+constexpr std::uintptr_t function_alignment = 16;
+
+bool can_be_moved(const Site& site) noexcept {
+  return site.problem == nullptr && SiteCode::can_jump(site);
+}
+
+}  // namespace
+
+PatchPlan Planner::make() {
+  for (std::size_t i = 0; i < map_.functions.size(); ++i) plan_function(i);
+  return std::move(plan_);
+}
+
+const BranchTargets& Planner::targets() {
+  if (!targets_) targets_ = std::make_unique<BranchTargets>(map_);
+  return *targets_;
+}
+
+void Planner::plan_function(std::size_t index) {
+  const AddressRange& function = map_.functions[index];
+  if (!may_hold_sites(function)) {
+    plan_.read_bytes += function.end - function.begin;
+    return;
+  }
+  const Decoded decoded = decode(function);
+  plan_.read_bytes += decoded.end - function.begin;
+  if (decoded.end != function.end) {
+    Instruction unreadable;
+    unreadable.address = decoded.end;
+    plan_.untouched.push_back({unreadable, "from here on the function holds bytes that are no instruction"});
+  }
+  // How far filler behind the function may be overwritten.
+  std::uintptr_t limit = (function.end + function_alignment - 1) / function_alignment * function_alignment;
+  if (index + 1 < map_.functions.size()) limit = std::min(limit, map_.functions[index + 1].begin);
+  for (const AddressRange& segment : map_.code)
+    if (segment.holds(function.begin)) limit = std::min(limit, segment.end);
+
+  const std::vector<Instruction>& all = decoded.instructions;
+  std::size_t first_free = 0;  // behind the run before
+  for (std::size_t at = 0; at < all.size(); ++at) {
+    if (all[at].site == SiteKind::none || at < first_free) continue;
+    plan_site(function, all, at, first_free, limit);
+    if (!plan_.runs.empty())
+      while (first_free < all.size() && all[first_free].address < plan_.runs.back().end) ++first_free;
+    first_free = std::max(first_free, at + 1);
+  }
+}
+
+void Planner::plan_site(const AddressRange& function, const std::vector<Instruction>& all, std::size_t at,
+                        std::size_t first_free, std::uintptr_t limit) {
+  const Instruction& instruction = all[at];
+  const Site site = decode_site(instruction);
+  if (site.problem != nullptr && instruction.site == SiteKind::atomic) {
+    plan_.untouched.push_back({instruction, site.problem});
+    return;
+  }
+  if (!SiteCode::can_jump(site)) {
+    plan_.traps.push_back({instruction, "its operand is relative to gs"});
+    return;
+  }
+  if (instruction.length >= jump_bytes) {
+    plan_.runs.push_back({{instruction}, instruction.end()});
+    return;
+  }
+  if (targets().jumps_anywhere(function)) {
+    plan_.traps.push_back(
+        {instruction, "it is short, and its function may jump behind it: no table tells where to"});
+    return;
+  }
+  for (std::size_t before = 0; before <= before_most && before <= at - first_free; ++before)
+    if (try_run(function, all, at - before, at, limit)) return;
+  plan_.traps.push_back({instruction, "it is short, and its neighbours cannot be moved or are jumped at"});
+}
+
+/// A run that begins with instruction `first` and is no longer than it must be.
+bool Planner::try_run(const AddressRange& function, const std::vector<Instruction>& all, std::size_t first,
+                      std::size_t site, std::uintptr_t limit) {
+  const std::uintptr_t begin = all[first].address;
+  std::size_t last = first;
+  for (;; ++last) {
+    if (last == all.size()) return false;
+    const Instruction& each = all[last];
+    if (last != first && targets().is_target(each.address)) return false;
+    if (each.site == SiteKind::none && !each.is_movable) return false;
+    if (each.site == SiteKind::atomic && !can_be_moved(decode_site(each))) return false;
+    if (last < site && !each.goes_on()) return false;
+    if (last >= site && each.end() - begin >= jump_bytes) break;
+    if (last >= site && !each.goes_on() && each.end() == function.end) break;
+  }
+  Run run{
+      {all.begin() + static_cast<std::ptrdiff_t>(first), all.begin() + static_cast<std::ptrdiff_t>(last) + 1},
+      all[last].end()};
+  if (run.end - begin < jump_bytes) {
+    if (begin + jump_bytes > limit || !is_filler({run.end, limit})) return false;
+    run.end = begin + jump_bytes;
+  }
+  plan_.runs.push_back(std::move(run));
+  return true;
+}
+
+}  // namespace craton::posix

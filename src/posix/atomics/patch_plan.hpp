@@ -1,0 +1,56 @@
+/// \file
+/// Which instructions of an object are overwritten by what: decided before a byte is changed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "posix/atomics/branch_targets.hpp"
+#include "posix/atomics/code_map.hpp"
+#include "posix/atomics/instruction.hpp"
+
+namespace craton::posix {
+
+inline constexpr std::size_t jump_bytes = 5;
+
+/// A run of instructions that a jump replaces, sites among them.
+struct Run {
+  std::vector<Instruction> instructions;
+  std::uintptr_t end = 0;  ///< of what is overwritten: filler behind a function may be part of it
+};
+
+struct PatchPlan {
+  /// A site that traps. The reason is for whoever reads the report.
+  struct Trap {
+    Instruction instruction;
+    const char* why;
+  };
+
+  std::vector<Run> runs;
+  std::vector<Trap> traps;
+  std::vector<Trap> untouched;  ///< also where code could not be read: `why` tells
+  std::size_t read_bytes = 0;
+};
+
+/// Reads only.
+class Planner {
+ public:
+  explicit Planner(const CodeMap& map) : map_(map) {}
+  PatchPlan make();
+
+ private:
+  void plan_function(std::size_t index);
+  void plan_site(const AddressRange& function, const std::vector<Instruction>& all, std::size_t at,
+                 std::size_t first_free, std::uintptr_t limit);
+  bool try_run(const AddressRange& function, const std::vector<Instruction>& all, std::size_t first,
+               std::size_t site, std::uintptr_t limit);
+  const BranchTargets& targets();
+
+  const CodeMap& map_;
+  std::unique_ptr<BranchTargets> targets_;  // made when a site is too short for a jump
+  PatchPlan plan_;
+};
+
+}  // namespace craton::posix

@@ -1,0 +1,114 @@
+// Where the program comes in and goes out: between the loader and main, and at exit.
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/personality.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/error.hpp"
+#include "base/line_writer.hpp"
+#include "job/program.hpp"
+#include "job/rank_process.hpp"
+#include "omp/process.hpp"
+#include "posix/atomic_hooks.hpp"
+#include "posix/real.hpp"
+#include "posix/shared_program.hpp"
+
+namespace {
+
+using craton::posix::shared_program;
+using craton::posix::SharedProgram;
+
+using Main = int (*)(int, char**, char**);
+using StartMain = int (*)(Main main, int argc, char** argv, void (*init)(), void (*fini)(),
+                          void (*loader_fini)(), void* stack_end);
+
+/// What the C library's start code is to be called with, on the program's first thread.
+struct StartArguments {
+  StartMain start;
+  Main main;
+  int argc;
+  char** argv;
+  void (*init)();
+  void (*fini)();
+  void (*loader_fini)();
+  void* stack_end;
+};
+StartArguments start_arguments;
+
+/// The last of all handlers, since it is the first to be registered: after those of the program and of its
+/// libraries.
+void at_exit(int status, void* /*context*/) {
+  static_cast<void>(std::fflush(nullptr));
+  shared_program()->finish(status);
+}
+
+void* run_program(void* /*argument*/) {
+  const StartArguments& with = start_arguments;
+  ::on_exit(&at_exit, nullptr);
+  craton::omp::attach_master();
+  with.start(with.main, with.argc, with.argv, with.init, with.fini, with.loader_fini, with.stack_end);
+  return nullptr;
+}
+
+[[noreturn]] void start_shared() {
+  try {
+    auto* const program = new SharedProgram;  // to the end of the process
+    craton::posix::set_shared_program(program);
+    craton::posix::patch_program(*program);
+    program->run(&run_program);
+  } catch (const craton::Error& error) {
+    craton::write_fully(STDERR_FILENO, std::string("craton: ") + error.what() + "\n");
+  }
+  CRATON_REAL(_exit)(1);
+  __builtin_unreachable();
+}
+
+}  // namespace
+
+extern "C" {
+
+/// Called by the executable's first instructions, when the loader has relocated everything and the
+/// constructors of libraries have run.
+[[gnu::visibility("default")]] int __libc_start_main(Main main, int argc, char** argv, void (*init)(),
+                                                     void (*fini)(), void (*loader_fini)(), void* stack_end) {
+  craton::posix::find_real_functions();
+  const auto start = reinterpret_cast<StartMain>(::dlsym(RTLD_NEXT, "__libc_start_main"));
+  if (std::getenv(craton::job::control_variable) == nullptr) {
+    return start(main, argc, argv, init, fini, loader_fini, stack_end);  // a child of a rank
+  }
+  // Children of this process are programs of their own.
+  ::unsetenv("LD_PRELOAD");
+  ::unsetenv("LD_BIND_NOW");
+  ::unsetenv(craton::job::shared_variable);
+  start_arguments = {start, main, argc, argv, init, fini, loader_fini, stack_end};
+  start_shared();
+}
+
+[[gnu::visibility("default")]] int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
+                                                  void* (*body)(void*), void* argument) {
+  SharedProgram* const program = shared_program();
+  if (program == nullptr) {
+    if (craton_real_pthread_create == nullptr) craton::posix::find_real_functions();
+    return CRATON_REAL(pthread_create)(thread, attributes, body, argument);
+  }
+  return program->stacks().start(thread, attributes, body, argument);
+}
+
+[[gnu::visibility("default")]] pid_t fork() {
+  if (shared_program() == nullptr) {
+    if (craton_real_fork == nullptr) craton::posix::find_real_functions();
+    return CRATON_REAL(fork)();
+  }
+  craton::write_fully(
+      STDERR_FILENO,
+      "craton: fork() is refused: a child could not use the memory that the program shares with other "
+      "ranks; use posix_spawn, system or popen to start programs\n");
+  errno = ENOSYS;
+  return -1;
+}
+
+}  // extern "C"

@@ -1,0 +1,108 @@
+#include "posix/image.hpp"
+
+#include <link.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <string_view>
+
+namespace craton::posix {
+
+namespace {
+
+constexpr std::uintptr_t page_bytes = 4096;
+
+std::uintptr_t page_down(std::uintptr_t address) {
+  return address / page_bytes * page_bytes;
+}
+std::uintptr_t page_up(std::uintptr_t address) {
+  return page_down(address + page_bytes - 1);
+}
+
+std::string executable_path() {
+  std::array<char, 4096> path{};
+  const ssize_t bytes = ::readlink("/proc/self/exe", path.data(), path.size());
+  return bytes > 0 ? std::string(path.data(), static_cast<std::size_t>(bytes)) : std::string("the program");
+}
+
+std::string_view file_name(std::string_view path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+bool starts_with_any(std::string_view text, std::initializer_list<std::string_view> prefixes) {
+  for (const std::string_view prefix : prefixes) {
+    if (text.substr(0, prefix.size()) == prefix) return true;
+  }
+  return false;
+}
+
+/// Those of the system keep state that belongs to one process: descriptors, units, locales.
+bool belongs_to_system(std::string_view path) {
+  return path.empty() ||
+         starts_with_any(path, {"/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "linux-vdso"});
+}
+
+/// FNV-1a.
+void mix(std::uint64_t& hash, const void* data, std::size_t bytes) {
+  const auto* const byte = static_cast<const unsigned char*>(data);
+  for (std::size_t i = 0; i < bytes; ++i) hash = (hash ^ byte[i]) * 0x100000001b3U;
+}
+
+struct Collecting {
+  std::vector<LoadedObject>& objects;
+  std::uint64_t& fingerprint;
+  std::uintptr_t own_code;  ///< an address in this library
+};
+
+int collect(dl_phdr_info* info, std::size_t /*size*/, void* context) {
+  auto& collecting = *static_cast<Collecting*>(context);
+  const bool executable = collecting.objects.empty();
+  LoadedObject object;
+  object.path = executable ? executable_path() : info->dlpi_name;
+  object.base = info->dlpi_addr;
+  const std::string_view name = file_name(object.path);
+  object.allocates_privately = starts_with_any(name, {"libc.so", "ld-linux", "libpthread.so", "libdl.so"});
+  bool own = false;
+  AddressSpan relro{};
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& header = info->dlpi_phdr[i];
+    const std::uintptr_t begin = info->dlpi_addr + header.p_vaddr;
+    const std::uintptr_t end = begin + header.p_memsz;
+    if (header.p_type == PT_GNU_RELRO) relro = {page_down(begin), page_down(end)};
+    if (header.p_type == PT_NOTE && header.p_filesz > 0) {
+      // Has the build id, so that different builds at the same addresses are told apart.
+      mix(collecting.fingerprint, reinterpret_cast<const void*>(begin), header.p_filesz);
+    }
+    if (header.p_type != PT_LOAD) continue;
+    mix(collecting.fingerprint, &begin, sizeof begin);
+    mix(collecting.fingerprint, &end, sizeof end);
+    own = own || (collecting.own_code >= begin && collecting.own_code < end);
+    if ((header.p_flags & PF_X) != 0) object.code.push_back({begin, end});
+    if ((header.p_flags & PF_W) != 0) object.writable.push_back({page_down(begin), page_up(end)});
+  }
+  if (relro.end > relro.begin) {
+    for (AddressSpan& span : object.writable) {
+      if (relro.begin >= span.begin && relro.end <= span.end) span.begin = relro.end;
+    }
+  }
+  std::erase_if(object.writable, [](const AddressSpan& span) { return span.begin >= span.end; });
+  object.shared = !own && (executable || !belongs_to_system(object.path));
+  mix(collecting.fingerprint, name.data(), name.size());
+  collecting.objects.push_back(std::move(object));
+  return 0;
+}
+
+}  // namespace
+
+Image::Image() {
+  Collecting collecting{.objects = objects_,
+                        .fingerprint = fingerprint_,
+                        .own_code = reinterpret_cast<std::uintptr_t>(&collect)};
+  fingerprint_ = 0xcbf29ce484222325U;
+  ::dl_iterate_phdr(&collect, &collecting);
+}
+
+}  // namespace craton::posix

@@ -1,0 +1,44 @@
+/// \file
+/// The loaded program as the loader made it: which of its memory is to be shared, and whether it is the same
+/// on all ranks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace craton::posix {
+
+/// Whole pages, [begin, end).
+struct AddressSpan {
+  std::uintptr_t begin;
+  std::uintptr_t end;
+
+  bool contains(std::uintptr_t address) const noexcept { return address >= begin && address < end; }
+};
+
+/// An executable or library.
+struct LoadedObject {
+  std::string path;  ///< of the executable: /proc/self/exe resolved
+  std::uintptr_t base;
+  bool shared;                    ///< its data belong to the program: not libc, the loader, system libraries
+  bool allocates_privately;       ///< libc and the loader: what they allocate is theirs
+  std::vector<AddressSpan> code;  ///< executable segments
+  std::vector<AddressSpan> writable;  ///< data and bss, less what is read-only after relocation
+};
+
+class Image {
+ public:
+  /// Looks at what is loaded now. \throws Error out_of_resources
+  Image();
+
+  const std::vector<LoadedObject>& objects() const noexcept { return objects_; }
+  /// Of names, addresses and sizes of all objects: equal on ranks that can share addresses.
+  std::uint64_t fingerprint() const noexcept { return fingerprint_; }
+
+ private:
+  std::vector<LoadedObject> objects_;
+  std::uint64_t fingerprint_ = 0;
+};
+
+}  // namespace craton::posix

@@ -1,0 +1,248 @@
+#include "posix/shared_program.hpp"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <stdio_ext.h>
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/futex.hpp"
+#include "base/line_writer.hpp"
+#include "omp/process.hpp"
+#include "omp/settings.hpp"
+#include "posix/real.hpp"
+
+namespace craton::posix {
+
+namespace {
+
+// The space's regions grow from the low numbers, and so do its handlers.
+constexpr fabric::RegionId agreement_region = fabric::max_regions - 1;
+constexpr fabric::RegionId omp_regions = fabric::max_regions - 64;
+constexpr fabric::HandlerId agreement_handler = fabric::max_handlers - 1;
+constexpr fabric::HandlerId omp_handlers = fabric::max_handlers - 64;
+
+/// OpenMP's come first: a program may have a million locks.
+constexpr std::uint32_t omp_mutexes = 1U << 20U;
+constexpr std::uint32_t hashed_mutexes = 256;
+
+constexpr std::size_t page_bytes = 4096;
+
+std::atomic<SharedProgram*> current{nullptr};
+
+capi::OpenSpaceOptions open_options(const Options& options) {
+  capi::OpenSpaceOptions open;
+  open.threads = 1;  // of each rank: the runtime's barriers bring the others together first
+  open.mutexes = omp_mutexes + hashed_mutexes;
+  open.notice_capacity = static_cast<std::size_t>(options.integer(Option::notice_capacity));
+  open.parallel_releases = static_cast<unsigned>(options.integer(Option::parallel_releases));
+  open.heartbeat_ns = options.duration_ns(Option::heartbeat);
+  open.heap_bytes = static_cast<std::size_t>(options.bytes(Option::program_heap));
+  open.mechanism = options.text(Option::vm_mechanism);
+  return open;
+}
+
+bool is_zero(const std::byte* bytes, std::size_t count) {
+  return count == 0 || (bytes[0] == std::byte{0} && std::memcmp(bytes, bytes + 1, count - 1) == 0);
+}
+
+}  // namespace
+
+SharedProgram* shared_program() noexcept {
+  return current.load(std::memory_order_acquire);
+}
+
+void set_shared_program(SharedProgram* program) noexcept {
+  current.store(program, std::memory_order_release);
+}
+
+SharedProgram::SharedProgram() : job_(job::Job::join()) {
+  for (const LoadedObject& object : image_.objects()) {
+    if (object.allocates_privately)
+      private_callers_.insert(private_callers_.end(), object.code.begin(), object.code.end());
+  }
+  agreement_.emplace(job_->fabric(), agreement_region, agreement_handler);
+  agree_on_image(*agreement_);
+  open_.emplace(*job_, open_options(job_->options()));
+  const StackSizes sizes = stack_sizes();
+  stack_segment_ = &open_->space().create_owned_segment("stacks", sizes.part_bytes());
+  stacks_.emplace(*stack_segment_, job_->rank(), sizes);
+  share_data();
+}
+
+SharedProgram::~SharedProgram() = default;
+
+void SharedProgram::agree_on_image(space::Agreement& agreement) {
+  const std::vector<std::uint64_t> all = agreement.gather(image_.fingerprint());
+  const auto other = std::find_if(all.begin(), all.end(), [&](std::uint64_t hash) { return hash != all[0]; });
+  if (other == all.end()) return;
+  throw Error(ErrorCode::not_supported,
+              {.asked = "cannot share the memory of this program",
+               .happened = fmt::format(
+                   "rank {} and rank 0 differ in its executable, its libraries, or their addresses",
+                   other - all.begin()),
+               .limit = {},
+               .remedy = "install the same builds of the program and of all its libraries on all hosts"});
+}
+
+/// What the loader and the constructors of libraries have made of the program's data at rank 0 is what all
+/// see.
+void SharedProgram::share_data() {
+  const bool first = job_->rank() == 0;
+  for (const LoadedObject& object : image_.objects()) {
+    if (!object.shared) continue;
+    for (const AddressSpan& span : object.writable) {
+      auto* const data = reinterpret_cast<std::byte*>(span.begin);
+      const std::size_t bytes = span.end - span.begin;
+      std::vector<std::byte> before;
+      if (first) before.assign(data, data + bytes);
+      space::SegmentOptions options;
+      options.name = fmt::format("data of {}", object.path.substr(object.path.rfind('/') + 1));
+      options.bytes = bytes;
+      options.address = span.begin;
+      options.initial_homes = {.kind = coherence::InitialHomes::Kind::cyclic};
+      options.dials.strength = coherence::Strength::automatic;
+      open_->create_segment(options);
+      for (std::size_t at = 0; at < before.size(); at += page_bytes) {
+        if (!is_zero(before.data() + at, page_bytes)) std::memcpy(data + at, before.data() + at, page_bytes);
+      }
+    }
+  }
+  open_->space().barrier().wait();
+}
+
+std::vector<AddressSpan> SharedProgram::shared_spans() {
+  const auto span_of = [](const std::byte* begin, std::size_t bytes) {
+    const auto address = reinterpret_cast<std::uintptr_t>(begin);
+    return AddressSpan{address, address + bytes};
+  };
+  std::vector<AddressSpan> spans{span_of(stack_segment_->data(), stack_segment_->bytes())};
+  for (const auto& segment : open_->space().segments())
+    spans.push_back(span_of(segment->data(), segment->bytes()));
+  return spans;
+}
+
+space::MutexId SharedProgram::mutex_of(const void* address) const noexcept {
+  const std::uint64_t mixed = (reinterpret_cast<std::uintptr_t>(address) >> 3U) * 0x9e3779b97f4a7c15U;
+  return omp_mutexes + static_cast<space::MutexId>(mixed >> 32U) % hashed_mutexes;
+}
+
+bool SharedProgram::others_run() noexcept {
+  return job_->size() > 1 && omp::runtime()->unlock_publishes();
+}
+
+bool SharedProgram::is_shared(const void* address) noexcept {
+  return stack_segment_->contains(address) || open_->space().find(address) != nullptr;
+}
+
+// ---- Life
+
+void* SharedProgram::work(void* self) {
+  static_cast<void>(self);
+  omp::work();
+  static_cast<SharedProgram*>(self)->finish(0);
+}
+
+/// As asked for, or this rank's share of its node's processors.
+std::uint32_t SharedProgram::threads_a_rank() {
+  const auto asked = static_cast<std::uint32_t>(job_->options().integer(Option::threads));
+  if (asked != 0) return asked;
+  cpu_set_t processors;
+  if (::sched_getaffinity(0, sizeof processors, &processors) != 0) return 1;
+  std::uint32_t ranks_here = 0;
+  for (fabric::Rank other = 0; other < job_->size(); ++other) {
+    if (fabric().node_of(other) == fabric().node_of(rank())) ++ranks_here;
+  }
+  return std::max(1U, static_cast<std::uint32_t>(CPU_COUNT(&processors)) / ranks_here);
+}
+
+void SharedProgram::run(Stacks::Body body) {
+  omp::start(*this, omp::Settings::from_environment(threads_a_rank(), rank()));
+  stacks_->start_first(rank() == 0 ? body : &SharedProgram::work, this);
+  // Signals are for the program's own threads, but for those that this one may raise.
+  sigset_t others;
+  ::sigfillset(&others);
+  for (const int own : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT}) ::sigdelset(&others, own);
+  ::pthread_sigmask(SIG_BLOCK, &others, nullptr);
+  while (finished_.load() == 0) futex_wait(finished_, 0, no_deadline);
+
+  try {
+    if (rank() == 0) omp::stop();
+    open_->close();
+    agreement_->close();
+    job_->finalize();
+  } catch (const Error& error) {
+    fail(error.what());
+  }
+  CRATON_REAL(_exit)(status_.load());
+  __builtin_unreachable();
+}
+
+void SharedProgram::finish(int status) {
+  flush_output();
+  status_.store(status);
+  finished_.store(1);
+  futex_wake(finished_, 1);
+  for (;;) ::pause();
+}
+
+void SharedProgram::end_at_once(int status) {
+  CRATON_REAL(_exit)(status);
+  __builtin_unreachable();
+}
+
+// ---- Platform
+
+namespace {
+
+struct Start {
+  void (*body)(void*);
+  void* argument;
+};
+
+void* started(void* start) {
+  const std::unique_ptr<Start> mine(static_cast<Start*>(start));
+  mine->body(mine->argument);
+  return nullptr;
+}
+
+}  // namespace
+
+void SharedProgram::start_thread(void (*body)(void*), void* argument) {
+  auto start = std::make_unique<Start>(Start{.body = body, .argument = argument});
+  pthread_attr_t attributes;
+  ::pthread_attr_init(&attributes);
+  ::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_t thread = 0;
+  const int error = stacks_->start(&thread, &attributes, &started, start.get());
+  ::pthread_attr_destroy(&attributes);
+  if (error != 0) throw Error::from_errno("cannot start a thread", error, "ulimit -u; 512 threads a rank");
+  static_cast<void>(start.release());
+}
+
+void SharedProgram::flush_output() noexcept {
+  if (::__fpending(stdout) != 0) static_cast<void>(std::fflush(stdout));
+}
+
+void SharedProgram::fail(const std::string& message) noexcept {
+  write_fully(STDERR_FILENO, fmt::format("craton: rank {}: {}\n", rank(), message));
+  end_at_once(1);
+}
+
+fabric::RegionId SharedProgram::first_region() {
+  return omp_regions;
+}
+
+fabric::HandlerId SharedProgram::first_handler() {
+  return omp_handlers;
+}
+
+}  // namespace craton::posix

@@ -1,0 +1,99 @@
+/// \file
+/// An unmodified program on the ranks of a job: its data, heap and stacks become the space's, and the
+/// program's first thread runs on rank 0.
+///
+///     rank 0                                    other ranks
+///     first thread   main, on a stack in the    first thread   OpenMP regions, likewise
+///                    space
+///     initial thread (the kernel's stack)       initial thread
+///                    waits for the end, and ends the job: no thread on a shared stack could
+///
+/// Threads: made by the initial thread of each rank before the program has started; then any.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "capi/open_space.hpp"
+#include "job/job.hpp"
+#include "omp/platform.hpp"
+#include "posix/image.hpp"
+#include "posix/stacks.hpp"
+
+namespace craton::posix {
+
+class SharedProgram final : public omp::Platform {
+ public:
+  /// Joins the job and shares the program's memory. Collective; blocks. \throws Error, also where ranks are
+  /// not the same program at the same addresses
+  SharedProgram();
+  ~SharedProgram() override;
+
+  fabric::Rank rank() const noexcept { return job_->rank(); }
+  space::Heap& heap() noexcept override { return open_->heap(); }
+  Stacks& stacks() noexcept { return *stacks_; }
+  space::OwnedSegment& stack_segment() noexcept { return *stack_segment_; }
+  /// All memory that ranks share.
+  std::vector<AddressSpan> shared_spans();
+  /// A mutex for what has no room for one of its own. Different addresses may have the same.
+  space::MutexId mutex_of(const void* address) const noexcept;
+  /// omp::Platform: outside of regions only rank 0 runs the program's code.
+  bool others_may_run() noexcept override { return false; }
+  /// Another rank's thread may run the program's code now.
+  bool others_run() noexcept;
+  const Image& image() const noexcept { return image_; }
+  /// Whether what a caller at this address allocates stays private: the C library and the loader.
+  bool allocates_privately(const void* caller) const noexcept {
+    const auto address = reinterpret_cast<std::uintptr_t>(caller);
+    for (const AddressSpan& span : private_callers_) {
+      if (span.contains(address)) return true;
+    }
+    return false;
+  }
+  /// In the part of the heap, data or stacks that all ranks see.
+  bool is_shared(const void* address) noexcept;
+
+  /// Runs the program: `body` on its first thread, at rank 0; elsewhere what OpenMP regions need. Blocks the
+  /// initial thread to the end of the job. Does not return.
+  [[noreturn]] void run(Stacks::Body body);
+  /// The program ends with `status`, its handlers have run: tells the initial thread, and waits for ever.
+  [[noreturn]] void finish(int status);
+  /// Ends the job with `status` whatever the other threads are doing. From any rank.
+  [[noreturn]] void end_at_once(int status);
+
+  // omp::Platform
+  fabric::Fabric& fabric() override { return job_->fabric(); }
+  space::Space& space() override { return open_->space(); }
+  void start_thread(void (*body)(void*), void* argument) override;
+  void flush_output() noexcept override;
+  [[noreturn]] void fail(const std::string& message) noexcept override;
+  fabric::RegionId first_region() override;
+  fabric::HandlerId first_handler() override;
+
+ private:
+  void agree_on_image(space::Agreement& agreement);
+  void share_data();
+  std::uint32_t threads_a_rank();
+  static void* work(void* self);
+
+  std::unique_ptr<job::Job> job_;
+  const Image image_;
+  std::vector<AddressSpan> private_callers_;
+  std::optional<space::Agreement> agreement_;
+  std::optional<capi::OpenSpace> open_;
+  space::OwnedSegment* stack_segment_ = nullptr;
+  std::optional<Stacks> stacks_;
+  std::atomic<std::uint32_t> finished_{0};  ///< a futex
+  std::atomic<int> status_{0};
+};
+
+/// The program of this process; null where it is none of a job's, or not yet.
+SharedProgram* shared_program() noexcept;
+void set_shared_program(SharedProgram* program) noexcept;
+
+}  // namespace craton::posix

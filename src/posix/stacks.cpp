@@ -1,0 +1,165 @@
+#include "posix/stacks.hpp"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "base/error.hpp"
+#include "posix/real.hpp"
+#include "vm/thread_scope.hpp"
+
+namespace craton::posix {
+
+namespace {
+
+constexpr std::size_t page_bytes = 4096;
+constexpr std::size_t kibi = 1024;
+constexpr std::size_t mebi = kibi * kibi;
+constexpr std::size_t usual_bytes = 8 * mebi;
+constexpr std::size_t least_bytes = 256 * kibi;
+/// Where there is no limit. Costs addresses only.
+constexpr std::size_t unlimited_bytes = 4096 * mebi;
+constexpr std::size_t threads_most = 512;
+
+std::size_t whole_pages(std::size_t bytes) {
+  return (bytes + page_bytes - 1) / page_bytes * page_bytes;
+}
+
+/// As OpenMP writes it: a number and B, K, M or G; K if there is none. \returns 0 if it is none
+std::size_t omp_stack_bytes(const char* text) {
+  if (text == nullptr) return 0;
+  char* unit = nullptr;
+  const unsigned long long number = std::strtoull(text, &unit, 10);
+  if (unit == text) return 0;
+  while (*unit == ' ') ++unit;
+  switch (*unit) {
+    case 'b':
+    case 'B':
+      return number;
+    case '\0':
+    case 'k':
+    case 'K':
+      return number * kibi;
+    case 'm':
+    case 'M':
+      return number * mebi;
+    case 'g':
+    case 'G':
+      return number * mebi * kibi;
+    default:
+      return 0;
+  }
+}
+
+bool has_ended(pid_t kernel_thread) {
+  return ::tgkill(::getpid(), kernel_thread, 0) != 0 && errno == ESRCH;
+}
+
+}  // namespace
+
+StackSizes stack_sizes() {
+  rlimit limit{};
+  std::size_t first = usual_bytes;
+  if (::getrlimit(RLIMIT_STACK, &limit) == 0)
+    first = limit.rlim_cur == RLIM_INFINITY ? unlimited_bytes : static_cast<std::size_t>(limit.rlim_cur);
+  std::size_t others = omp_stack_bytes(std::getenv("OMP_STACKSIZE"));
+  if (others == 0) others = omp_stack_bytes(std::getenv("GOMP_STACKSIZE"));
+  if (others == 0) others = std::min(first, usual_bytes);
+  return {.first_bytes = whole_pages(std::max(first, least_bytes)),
+          .thread_bytes = whole_pages(std::max(others, least_bytes)) + page_bytes,
+          .threads = threads_most};
+}
+
+Stacks::Stacks(space::OwnedSegment& segment, fabric::Rank rank, const StackSizes& sizes)
+    : part_(segment.part(rank)), sizes_(sizes) {}
+
+Stacks::~Stacks() = default;
+
+void* Stacks::enter(void* entry) {
+  const std::unique_ptr<Entry> mine(static_cast<Entry*>(entry));
+  const Body body = mine->body;
+  void* const argument = mine->argument;
+  if (mine->kernel_thread != nullptr) mine->kernel_thread->store(::gettid());
+  const vm::ThreadScope scope;
+  return body(argument);
+}
+
+void Stacks::start_first(Body body, void* argument) {
+  pthread_attr_t attributes;
+  ::pthread_attr_init(&attributes);
+  ::pthread_attr_setstack(&attributes, part_ + page_bytes, sizes_.first_bytes - page_bytes);
+  ::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  static_cast<void>(::mprotect(part_, page_bytes, PROT_NONE));
+  auto entry = std::make_unique<Entry>(Entry{.body = body, .argument = argument, .kernel_thread = nullptr});
+  pthread_t thread = 0;
+  const int error = CRATON_REAL(pthread_create)(&thread, &attributes, &Stacks::enter, entry.get());
+  ::pthread_attr_destroy(&attributes);
+  if (error != 0) throw Error::from_errno("cannot start the program's first thread", error, "ulimit -u");
+  static_cast<void>(entry.release());
+}
+
+/// With the lock.
+Stacks::Slot* Stacks::take_slot(std::size_t& number) {
+  for (number = 0; number < slots_.size(); ++number) {
+    Slot& slot = *slots_[number];
+    const pid_t kernel_thread = slot.kernel_thread.load();
+    const bool is_free = !slot.used || (slot.let_go && kernel_thread != 0 && has_ended(kernel_thread));
+    if (is_free) return &slot;
+  }
+  if (number == sizes_.threads) return nullptr;
+  slots_.push_back(std::make_unique<Slot>());
+  static_cast<void>(::mprotect(slot_stack(number), page_bytes, PROT_NONE));
+  return slots_.back().get();
+}
+
+int Stacks::start(pthread_t* thread, const pthread_attr_t* attributes, Body body, void* argument) {
+  pthread_attr_t made;
+  ::pthread_attr_init(&made);
+  int detached = PTHREAD_CREATE_JOINABLE;
+  std::size_t number = 0;
+  if (attributes != nullptr) {
+    // All but the stack, which is ours.
+    int value = 0;
+    sched_param parameters{};
+    ::pthread_attr_getdetachstate(attributes, &detached);
+    if (::pthread_attr_getinheritsched(attributes, &value) == 0) ::pthread_attr_setinheritsched(&made, value);
+    if (::pthread_attr_getschedpolicy(attributes, &value) == 0) ::pthread_attr_setschedpolicy(&made, value);
+    if (::pthread_attr_getschedparam(attributes, &parameters) == 0)
+      ::pthread_attr_setschedparam(&made, &parameters);
+    if (::pthread_attr_getscope(attributes, &value) == 0) ::pthread_attr_setscope(&made, value);
+    ::pthread_attr_setdetachstate(&made, detached);
+  }
+  const std::lock_guard lock(lock_);
+  Slot* const slot = take_slot(number);
+  if (slot == nullptr) return EAGAIN;
+  ::pthread_attr_setstack(&made, slot_stack(number) + page_bytes, sizes_.thread_bytes - page_bytes);
+  slot->kernel_thread.store(0);
+  auto entry = std::make_unique<Entry>(
+      Entry{.body = body, .argument = argument, .kernel_thread = &slot->kernel_thread});
+  pthread_t started = 0;
+  const int error = CRATON_REAL(pthread_create)(&started, &made, &Stacks::enter, entry.get());
+  if (error == 0) {
+    static_cast<void>(entry.release());
+    slot->thread = started;
+    slot->used = true;
+    slot->let_go = detached == PTHREAD_CREATE_DETACHED;
+    if (thread != nullptr) *thread = started;
+  }
+  return error;
+}
+
+void Stacks::let_go(pthread_t thread) {
+  const std::lock_guard lock(lock_);
+  for (const auto& slot : slots_) {
+    if (slot->used && slot->thread == thread) slot->let_go = true;
+  }
+}
+
+}  // namespace craton::posix

@@ -1,0 +1,72 @@
+/// \file
+/// Kernel threads on stacks that all ranks can read (space/owned_segment.hpp). The C library puts a thread's
+/// thread-local variables on top of its stack, so these have addresses of their own in the whole job as well.
+///
+///     part of a rank:  │ first thread's │ slot │ slot │ ... │     the lowest page of each is a guard
+#pragma once
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "space/owned_segment.hpp"
+
+namespace craton::posix {
+
+struct StackSizes {
+  std::size_t first_bytes;   ///< of the program's first thread
+  std::size_t thread_bytes;  ///< of the others
+  std::size_t threads;       ///< of a rank at a time, at most
+
+  std::size_t part_bytes() const noexcept { return first_bytes + threads * thread_bytes; }
+};
+
+/// From the limits of the process and OMP_STACKSIZE (or GOMP_STACKSIZE).
+StackSizes stack_sizes();
+
+class Stacks {
+ public:
+  Stacks(space::OwnedSegment& segment, fabric::Rank rank, const StackSizes& sizes);
+  ~Stacks();
+  Stacks(const Stacks&) = delete;
+  Stacks& operator=(const Stacks&) = delete;
+
+  using Body = void* (*)(void* argument);
+  /// Starts the program's first thread, once. \throws Error out_of_resources
+  void start_first(Body body, void* argument);
+  /// As pthread_create, which it calls, but for the stack: that is always one of ours.
+  int start(pthread_t* thread, const pthread_attr_t* attributes, Body body, void* argument);
+  /// The thread has been joined, or will never be: its stack is free when it has ended.
+  void let_go(pthread_t thread);
+
+ private:
+  struct Slot {
+    pthread_t thread = 0;
+    std::atomic<pid_t> kernel_thread{0};  ///< 0: none yet
+    bool used = false;
+    bool let_go = false;  ///< nobody will join it
+  };
+  struct Entry {
+    Body body;
+    void* argument;
+    std::atomic<pid_t>* kernel_thread;
+  };
+
+  static void* enter(void* entry);
+  std::byte* slot_stack(std::size_t number) const noexcept {
+    return part_ + sizes_.first_bytes + number * sizes_.thread_bytes;
+  }
+  Slot* take_slot(std::size_t& number);
+
+  std::byte* const part_;
+  const StackSizes sizes_;
+  std::mutex lock_;  ///< of the slots
+  std::vector<std::unique_ptr<Slot>> slots_;
+};
+
+}  // namespace craton::posix

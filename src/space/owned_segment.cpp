@@ -1,0 +1,218 @@
+#include "space/owned_segment.hpp"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "base/error.hpp"
+#include "coherence/block_lock.hpp"
+#include "vm/fault_state.hpp"
+
+namespace craton::space {
+
+namespace {
+
+constexpr std::uint32_t first_trust = 8;
+constexpr std::uint32_t most_trust = 1024;
+/// As in Segment::Faults: the launcher ends this rank and says why.
+constexpr unsigned patience_s = 5;
+
+}  // namespace
+
+OwnedSegment::OwnedSegment(fabric::Fabric& fabric, const std::string& name, vm::AddressRange range,
+                           std::size_t part_bytes, fabric::RegionId region, vm::Mechanism mechanism,
+                           const vm::Mechanisms& mechanisms, vm::MapBudget& budget)
+    : fabric_(fabric),
+      part_bytes_(part_bytes),
+      region_(region),
+      memory_(name, std::move(range), block_bytes),
+      twins_("craton twins", memory_.bytes()),
+      pages_(vm::make_page_table(mechanism, mechanisms, memory_, budget)),
+      caught_(*pages_, faults_, static_cast<int>(fabric.rank())),
+      copies_(memory_.blocks()) {
+  CRATON_ASSERT(memory_.bytes() == part_bytes * fabric.size());
+  fabric_.register_region(region_, memory_.region_memory());
+  map_parts();
+}
+
+OwnedSegment::~OwnedSegment() = default;
+
+void OwnedSegment::close() {
+  fabric_.unregister_region(region_);
+}
+
+/// The own part, and those of neighbours, take the place of the guarded view.
+void OwnedSegment::map_parts() {
+  for (fabric::Rank rank = 0; rank < fabric_.size(); ++rank) {
+    const std::byte* const there = fabric_.direct(rank, region_);
+    if (there == nullptr) continue;
+    // An old size of 0 maps the same memory once more.
+    void* const from = const_cast<std::byte*>(there) + rank * part_bytes_;
+    void* const got = ::mremap(from, 0, part_bytes_, MREMAP_MAYMOVE | MREMAP_FIXED, part(rank));
+    if (got == MAP_FAILED || ::madvise(got, part_bytes_, MADV_DONTFORK) != 0) {
+      throw Error::from_errno(fmt::format("cannot map {} bytes of the stacks of rank {}", part_bytes_, rank),
+                              errno, "sysctl vm.max_map_count; ulimit -v", "raise the limit that is hit");
+    }
+  }
+}
+
+void OwnedSegment::wait(fabric::Completion& completion) {
+  coherence::wait_for(fabric_, completion);
+}
+
+// ---- Copies
+
+void OwnedSegment::Faults::fault(vm::BlockIndex block, bool write) {
+  try {
+    const std::lock_guard lock(segment_.lock_);
+    segment_.open(block, write);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::peer_lost) ::sleep(patience_s);
+    vm::refuse_fault(error.what());
+  }
+}
+
+/// With the lock.
+void OwnedSegment::open(std::uint64_t block, bool write) {
+  Copy& copy = copies_[block];
+  if (copy.access == vm::Access::none) {
+    fabric::Completion completion;
+    fabric_.get(copy_of(block), {.rank = owner(block), .region = region_, .offset = block * block_bytes},
+                block_bytes, completion);
+    wait(completion);
+    // Dropped to see whether it is used: it is.
+    copy.trust = copy.trust == 0 ? first_trust : std::min(copy.trust * 2, most_trust);
+    copy.refreshes = 0;
+    cached_.push_back(block);
+    cached_count_.store(cached_.size(), std::memory_order_release);
+  }
+  if (!write) {
+    if (copy.access == vm::Access::none) {
+      copy.access = vm::Access::read;
+      pages_->set_access(block, vm::Access::read);
+    }
+    return;
+  }
+  if (copy.access == vm::Access::write) return;
+  std::memcpy(twin_of(block), copy_of(block), block_bytes);
+  copy.access = vm::Access::write;
+  dirty_.fetch_add(1, std::memory_order_acq_rel);
+  pages_->set_access(block, vm::Access::write);
+}
+
+/// With the lock; of a copy without writes.
+void OwnedSegment::drop(std::uint64_t block) {
+  copies_[block].access = vm::Access::none;
+  pages_->set_access(block, vm::Access::none);
+}
+
+// ---- Fences
+
+void OwnedSegment::before_release() {
+  if (!has_writes()) return;
+  const std::lock_guard lock(lock_);
+  put_writes();
+}
+
+/// With the lock: what was written here goes to the owners, byte by byte, since they write other bytes at the
+/// same time.
+void OwnedSegment::put_writes() {
+  if (!has_writes()) return;
+  fabric::Completion completion;
+  for (const std::uint64_t block : cached_) {
+    Copy& copy = copies_[block];
+    if (copy.access != vm::Access::write) continue;
+    pages_->set_access(block, vm::Access::read);
+    copy.access = vm::Access::read;
+    dirty_.fetch_sub(1, std::memory_order_acq_rel);
+    const std::byte* const now = copy_of(block);
+    const std::byte* const before = twin_of(block);
+    for (std::size_t first = 0; first < block_bytes;) {
+      if (now[first] == before[first]) {
+        ++first;
+        continue;
+      }
+      std::size_t end = first + 1;
+      while (end < block_bytes && now[end] != before[end]) ++end;
+      fabric_.put({.rank = owner(block), .region = region_, .offset = block * block_bytes + first},
+                  now + first, end - first, completion);
+      first = end;
+    }
+  }
+  wait(completion);
+}
+
+void OwnedSegment::after_acquire() {
+  if (cached_count_.load(std::memory_order_acquire) == 0) return;
+  const std::lock_guard lock(lock_);
+  put_writes();
+  fabric::Completion completion;
+  std::size_t kept = 0;
+  for (const std::uint64_t block : cached_) {
+    Copy& copy = copies_[block];
+    if (copy.refreshes == copy.trust) {
+      drop(block);
+      continue;
+    }
+    ++copy.refreshes;
+    cached_[kept++] = block;
+    fabric_.get(copy_of(block), {.rank = owner(block), .region = region_, .offset = block * block_bytes},
+                block_bytes, completion);
+  }
+  cached_.resize(kept);
+  cached_count_.store(kept, std::memory_order_release);
+  wait(completion);
+}
+
+// ---- Atomic instructions
+
+void OwnedSegment::run_atomic(void* address, std::size_t bytes, FunctionRef<void(void* target)> instruction) {
+  const auto offset = static_cast<std::uint64_t>(static_cast<std::byte*>(address) - data());
+  const std::uint64_t block = offset / block_bytes;
+  const fabric::Rank rank = owner(block);
+  if (fabric_.direct(rank, region_) != nullptr) return instruction(address);
+  const std::uint64_t word = offset / 8 * 8;
+  if (offset + bytes > word + 8) {
+    throw Error(ErrorCode::not_supported,
+                {.asked = fmt::format("cannot use {} bytes at {} atomically", bytes, address),
+                 .happened = "they lie on a stack of another node, and not in one word of 8 bytes",
+                 .limit = {},
+                 .remedy = "put the variable into global or allocated memory"});
+  }
+  const fabric::RemoteAddress there{.rank = rank, .region = region_, .offset = word};
+  {
+    const std::lock_guard lock(lock_);
+    put_writes();
+  }
+  std::uint64_t expected = 0;
+  fabric::Completion got;
+  fabric_.get(&expected, there, sizeof expected, got);
+  wait(got);
+  for (;;) {
+    alignas(8) std::uint64_t value = expected;
+    instruction(reinterpret_cast<std::byte*>(&value) + (offset - word));
+    std::uint64_t previous = 0;
+    fabric::Completion exchanged;
+    fabric_.compare_exchange(there, expected, value, &previous, exchanged);
+    wait(exchanged);
+    if (previous == expected) break;
+    expected = previous;
+  }
+  // What this thread loads next must not be older.
+  const std::lock_guard lock(lock_);
+  put_writes();
+  const auto at = std::find(cached_.begin(), cached_.end(), block);
+  if (at == cached_.end()) return;
+  drop(block);
+  cached_.erase(at);
+  cached_count_.store(cached_.size(), std::memory_order_release);
+}
+
+}  // namespace craton::space
