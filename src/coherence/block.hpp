@@ -57,6 +57,7 @@ struct Block {
   std::atomic<bool> strength_changed;
 
   // Under `busy`.
+  bool seen;  ///< it has been open
   bool dirty;
   bool has_twin;       ///< the twin is what the copy started from
   bool pinned;         ///< its access is never taken away

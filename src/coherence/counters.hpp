@@ -12,6 +12,8 @@ struct alignas(64) Counters {
 
   Count read_faults{0};
   Count write_faults{0};
+  Count opened_ahead{0};     ///< blocks that became writable because the ones before them were written
+  Count read_ahead{0};       ///< blocks fetched because the ones before them were
   Count spurious_faults{0};  ///< another thread had been faster
   Count fast_reads{0};       ///< blocks fetched with one get from the notice's source
   Count slow_reads{0};       ///< blocks fetched from their home, with an extension of the lease

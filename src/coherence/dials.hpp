@@ -50,6 +50,10 @@ struct Dials {
   /// that one is written again after that, up to 16 times as many. With Release::fast.
   bool hot_blocks = true;
   std::uint32_t cool_after = 4;
+  /// How many blocks a fault opens beyond its own, at most: to be written, where those before it are; to be
+  /// read, where those before it were fetched too.
+  std::uint32_t open_ahead = 32;
+  std::uint32_t read_ahead = 16;
   /// Blocks that were read after earlier acquires at the same place are brought up to date at the acquire.
   bool prefetch = true;
   /// After so many times, or half as many, one is left invalid instead, to see whether it is still read; if

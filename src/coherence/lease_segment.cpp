@@ -99,10 +99,42 @@ void LeaseSegment::fault(vm::BlockIndex index, bool write) {
     block.closed_after = 0;
     block.probed = false;
   }
+  constexpr std::uint8_t patience_most = 4;
+  if (write && block.cooled && block.patience < patience_most) ++block.patience;
+  const bool first_touch = !block.seen;
+  const bool was_fetched = !owns(index);
   do {
     make_usable(index, block);
     if (write) prepare_write(index, block);
   } while (!open(index, block, wanted));
+  if (write) return open_ahead(index, first_touch);
+  if (was_fetched) read_ahead(index);
+}
+
+/// Who writes block after block is spared most of the faults: as many blocks as are open before this one are
+/// opened behind it, unless their bytes would have to be fetched. One that is not written then is a copy and
+/// a comparison too many. \param first_touch this rank had never used the block that it faulted on; the same
+/// may hold of the next
+void LeaseSegment::open_ahead(std::uint64_t index, bool first_touch) {
+  std::uint64_t before = 0;
+  while (before < dials_.open_ahead && before < index &&
+         pages_.access(index - before - 1) == vm::Access::write)
+    ++before;
+  const std::uint64_t end = std::min(index + 1 + before, blocks());
+  for (std::uint64_t next = index + 1; next < end; ++next) {
+    Block& block = states_[next];
+    const std::unique_lock busy(block.busy, std::try_to_lock);
+    if (!busy.owns_lock() || strong(next) || pages_.access(next) == vm::Access::write) return;
+    {
+      const StateGuard guard(block.state);
+      const bool is_news = first_touch && !block.seen;
+      if ((!usable(next, block) && !is_news) || block.probed) return;
+    }
+    make_usable(next, block);
+    prepare_write(next, block);
+    if (!open(next, block, vm::Access::write)) return;
+    Counters::add(counters_.opened_ahead);
+  }
 }
 
 /// With `busy`.
@@ -148,6 +180,7 @@ bool LeaseSegment::open(std::uint64_t index, Block& block, vm::Access access) {
   if (!directory()) keep_in_heap(block, block.copy_read_ts);
   const StateGuard guard(block.state);
   if (!usable(index, block)) return false;
+  block.seen = true;
   if (pages_.access(index) < access) pages_.set_access(index, access);
   return true;
 }
@@ -157,6 +190,27 @@ void LeaseSegment::close_to_reads(std::uint64_t index, Block& block) {
   if (block.pinned) return;
   const StateGuard guard(block.state);
   if (pages_.access(index) == vm::Access::write) pages_.set_access(index, vm::Access::read);
+}
+
+/// The same for who reads block after block of what other ranks have written.
+void LeaseSegment::read_ahead(std::uint64_t index) {
+  std::uint64_t before = 0;
+  while (before < dials_.read_ahead && before < index &&
+         pages_.access(index - before - 1) != vm::Access::none && !owns(index - before - 1))
+    ++before;
+  const std::uint64_t end = std::min(index + 1 + before, blocks());
+  for (std::uint64_t next = index + 1; next < end; ++next) {
+    Block& block = states_[next];
+    const std::unique_lock busy(block.busy, std::try_to_lock);
+    if (!busy.owns_lock() || strong(next) || owns(next) || pages_.access(next) != vm::Access::none) return;
+    {
+      const StateGuard guard(block.state);
+      if (block.probed) return;
+    }
+    make_usable(next, block);
+    if (!open(next, block, vm::Access::read)) return;
+    Counters::add(counters_.read_ahead);
+  }
 }
 
 // ---- Bringing a copy up to date
@@ -305,8 +359,6 @@ void LeaseSegment::prepare_write(std::uint64_t index, Block& block) {
     }
     block.dirty = true;
     block.unchanged = 0;
-    constexpr std::uint8_t patience_most = 4;
-    if (block.cooled && block.patience < patience_most) ++block.patience;
     block.cooled = false;
   }
   list_dirty(index, block);

@@ -112,6 +112,8 @@ class LeaseSegment final : public vm::FaultHandler {
   // Faults (lease_segment.cpp).
   void fetch(std::uint64_t index, Block& block);
   void make_usable(std::uint64_t index, Block& block);
+  void open_ahead(std::uint64_t index, bool first_touch);
+  void read_ahead(std::uint64_t index);
   struct Source {
     fabric::Rank rank;
     Timestamp write_ts;

@@ -57,8 +57,13 @@ void begin_share(const Loop& loop) {
 bool next_chunk(LoopPosition*& position) {
   TeamState& state = self().state;
   position = &state.position;
-  if (state.team != nullptr)
-    return runtime()->guard([&] { return state.team->loops().next(state.position, state.number); });
+  if (state.team != nullptr) {
+    // Done with the last one: the turn goes on.
+    if (position->loop.ordered && position->last != position->first && state.team->size() > 1)
+      state.team->turns().pass(*position, state.number);
+    position->last = position->first;
+    return runtime()->guard([&] { return state.team->loops().next(*position, state.number); });
+  }
   // Outside of all regions: sections one by one, loops whole.
   const std::uint64_t trip = state.position.trip++;
   const bool is_sections = state.position.loop.kind == WorkKind::sections;
@@ -69,14 +74,17 @@ bool next_chunk(LoopPosition*& position) {
 }
 
 void begin_ordered() {
-  if (self().state.team == nullptr || self().state.team->size() == 1) return;
-  refuse("GOMP_ordered_start");
+  const TeamState& state = self().state;
+  if (state.team != nullptr && state.team->size() > 1) state.team->turns().wait(state.position);
 }
 
 void end_share() {
   TeamState& state = self().state;
-  if (state.team != nullptr || state.memory == nullptr) return;
-  std::free(std::exchange(state.memory, nullptr));
+  if (state.team != nullptr) {
+    if (state.position.loop.ordered && state.team->size() > 1) state.team->turns().end(state.position.number);
+  } else if (state.memory != nullptr) {
+    std::free(std::exchange(state.memory, nullptr));
+  }
 }
 
 void* shared_memory(std::size_t bytes) {

@@ -101,6 +101,7 @@ bool Loops::next_shared(LoopPosition& position) {
   const std::uint64_t count = loop.iterations.count;
   position.first = unit * loop.chunk;
   const std::uint64_t left = count - position.first;
+  position.share_last = slot.end == units ? count : slot.end * loop.chunk;
   position.last = position.first + (taken > left / loop.chunk ? left : taken * loop.chunk);
   return true;
 }

@@ -59,6 +59,8 @@ struct LoopPosition {
   std::uint64_t trip = 0;    ///< chunks that it has had (static)
   std::uint64_t first = 0;   ///< its chunk, as numbers of iterations
   std::uint64_t last = 0;    ///< beyond it
+  /// Chunks up to here are this rank's (dynamic, guided).
+  std::uint64_t share_last = 0;
 };
 
 /// Words at rank 0 by which ranks share loops.

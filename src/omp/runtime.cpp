@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 
 #include "base/assert.hpp"
+#include "coherence/block_lock.hpp"
+#include "omp/message.hpp"
 
 namespace craton::omp {
 
@@ -23,7 +26,7 @@ constexpr unsigned patience_s = 5;
 
 // The words of the note that starts a region.
 enum Word : std::uint32_t {
-  site_and_kind,
+  site_and_kind = Runtime::site_word,
   function,
   data,
   size_and_ranks,
@@ -56,12 +59,13 @@ constexpr std::uint32_t marks_of(const Icvs& icvs) noexcept {
 }
 
 space::BarrierNote note_of(const Region& region, const Icvs& icvs, const TeamState& outer,
-                           const Team::Shape& shape, std::uint64_t shares_before) noexcept {
+                           const Team::Shape& shape, std::uint64_t shares_before,
+                           std::uint32_t number) noexcept {
   space::BarrierNote note;
   auto& word = note.words;
   const Loop& loop = region.loop;
-  word[site_and_kind] =
-      pack(region.site, static_cast<std::uint32_t>(loop.kind) | (loop.ordered ? 1U << 8U : 0U));
+  word[site_and_kind] = pack(
+      region.site, static_cast<std::uint32_t>(loop.kind) | (loop.ordered ? 1U << 8U : 0U) | number << 16U);
   word[function] = reinterpret_cast<std::uintptr_t>(region.function);
   word[data] = reinterpret_cast<std::uintptr_t>(region.data);
   word[size_and_ranks] = pack(shape.size, shape.ranks);
@@ -129,10 +133,12 @@ Runtime::Runtime(Platform& platform, const Settings& settings)
       settings_(settings),
       rank_(platform.fabric().rank()),
       ranks_(platform.fabric().size()),
+      message_handler_(platform.first_handler()),
       initial_icvs_(settings.icvs),
       memory_("craton omp", sizeof(Words)),
       locks_(platform, word_at(offsetof(Words, names)), word_at(offsetof(Words, locks_taken))),
       outer_team_(*this) {
+  platform_.fabric().set_handler(message_handler_, &Runtime::arrived, this);
   platform_.fabric().register_region(platform_.first_region(), memory_);
   initial_icvs_.threads_are_chosen = !settings_.threads.empty();
   initial_icvs_.threads = settings_.threads.empty() ? default_threads() : settings_.threads[0];
@@ -151,6 +157,50 @@ void Runtime::fail(const Error& error) noexcept {
   if (error.code() == ErrorCode::peer_lost) ::sleep(patience_s);
   platform_.fail(error.what());
   std::abort();  // not reached; the compiler does not believe it of a virtual function
+}
+
+void Runtime::end_if_lost() noexcept {
+  if (platform_.fabric().lost_ranks() != 0) guard([&] { coherence::throw_lost(platform_.fabric()); });
+}
+
+void Runtime::arrived(void* self, fabric::Rank source, const std::byte* payload, std::size_t bytes) noexcept {
+  auto& here = *static_cast<Runtime*>(self);
+  Message message;
+  CRATON_ASSERT(bytes == sizeof message);
+  std::memcpy(&message, payload, sizeof message);
+  if (message.kind == Message::Kind::turn) {
+    here.outer_team_.turns().arrived(source, message);
+  } else {
+    here.outer_team_.tasks().arrived(source, message);
+  }
+}
+
+bool Runtime::makes_tasks(std::uint32_t site, bool makes_now) noexcept {
+  std::atomic<bool>& known = task_sites_[site % task_sites_.size()];
+  if (makes_now) known.store(true, std::memory_order_relaxed);
+  return known.load(std::memory_order_relaxed);
+}
+
+// ---- Blocks of tasks
+
+void* Runtime::take_block(std::size_t bytes) {
+  if (ranks_ == 1) return ::operator new(bytes);
+  BlockCache& cache = self().blocks;
+  const std::size_t kind = BlockCache::kind_of(bytes);
+  if (kind < BlockCache::kinds && cache.counts[kind] != 0) return cache.blocks[kind][--cache.counts[kind]];
+  const std::size_t whole = kind < BlockCache::kinds ? BlockCache::bytes_of(kind) : bytes;
+  return guard([&] { return platform_.heap().allocate(std::max<std::size_t>(whole, 1)); });
+}
+
+void Runtime::give_block(void* block, std::size_t bytes) {
+  if (ranks_ == 1) return ::operator delete(block);
+  BlockCache& cache = self().blocks;
+  const std::size_t kind = BlockCache::kind_of(bytes);
+  if (kind < BlockCache::kinds && cache.counts[kind] < BlockCache::kept) {
+    cache.blocks[kind][cache.counts[kind]++] = block;
+  } else {
+    guard([&] { platform_.heap().free(block); });
+  }
 }
 
 // ---- Starting regions
@@ -189,6 +239,7 @@ void Runtime::begin_region(const Region& region, std::uint32_t threads) {
                             .region = region,
                             .reach = 1,
                             .shares = 0,
+                            .number = 0,
                             .icvs = thread.task->icvs};
   const std::uint32_t inner_level = outer.level + 1;
   if (settings_.threads.size() > inner_level) {
@@ -200,7 +251,9 @@ void Runtime::begin_region(const Region& region, std::uint32_t threads) {
   if (is_outer) {
     platform_.flush_output();
     in_outer_region_.store(true, std::memory_order_relaxed);
-    space::BarrierNote note = note_of(region, beginning.icvs, outer, beginning.shape, beginning.shares);
+    beginning.number = ++regions_ & 0xffffU;
+    space::BarrierNote note =
+        note_of(region, beginning.icvs, outer, beginning.shape, beginning.shares, beginning.number);
     note.words[Word::teams] = pack(teams_.number, teams_.count);
     guard([&] { beginning.reach = platform_.space().barrier().tell(beginning.shape.ranks, note); });
   }
@@ -281,7 +334,7 @@ void Runtime::run_worker(void* argument) {
 void Runtime::work() {
   CRATON_ASSERT(rank_ != 0U);
   for (;;) {
-    const space::BarrierNote note = guard([&] { return platform_.space().barrier().hear(site_and_kind); });
+    const space::BarrierNote note = outer_team_.hear();
     const Region region = region_of(note);
     if (region.function == nullptr) return;
     const std::uint32_t size = low(note.words[size_and_ranks]);
@@ -299,14 +352,14 @@ void Runtime::work() {
            .region = region,
            .reach = note.reach,
            .shares = note.words[shares],
+           .number = high(note.words[site_and_kind]) >> 16U,
            .icvs = icvs_of(note)},
           outer_workers_);
     Thread& thread = self();
     outer_team_.enter(thread, 0);
     region.function(region.data);
+    // It stays in the team till it hears of the next one, for tasks of others.
     outer_team_.end(region.site);
-    thread.state = {};
-    thread.task = &thread.initial;
   }
 }
 

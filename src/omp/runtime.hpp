@@ -8,6 +8,7 @@
 /// Regions inside of regions, and those of other threads of the program, have threads of their own rank.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -57,6 +58,21 @@ class Runtime {
   void work();
   void stop();
 
+  fabric::HandlerId message_handler() const noexcept { return message_handler_; }
+  /// Ends the process if another rank has died.
+  void end_if_lost() noexcept;
+
+  /// Memory for blocks of tasks, which other ranks can read where there are any.
+  static constexpr std::size_t block_alignment = 16;
+  void* take_block(std::size_t bytes);
+  void give_block(void* block, std::size_t bytes);
+
+  /// Whether the region at a place in the program is one whose threads make tasks. \param makes_now whether
+  /// they do in this one
+  bool makes_tasks(std::uint32_t site, bool makes_now) noexcept;
+  /// The word of rank 0's notes that says where in the program it is.
+  static constexpr std::uint32_t site_word = 0;
+
   /// The league of `teams` constructs on the host, which run one after the other.
   struct Teams {
     std::uint32_t number = 0;
@@ -79,6 +95,7 @@ class Runtime {
   fabric::RemoteAddress word_at(std::size_t offset) const noexcept {
     return {.rank = 0, .region = platform_.first_region(), .offset = offset};
   }
+  static void arrived(void* self, fabric::Rank source, const std::byte* payload, std::size_t bytes) noexcept;
   static void run_worker(void* argument);
   std::uint32_t resolve(const Thread& thread, std::uint32_t asked);
   void start(Team& team, const Team::Beginning& beginning, std::vector<Worker*>& workers);
@@ -90,12 +107,15 @@ class Runtime {
   const Settings settings_;
   const fabric::Rank rank_;
   const fabric::Rank ranks_;
+  const fabric::HandlerId message_handler_;
   Icvs initial_icvs_;
   Spin spin_;
   fabric::RegionMemory memory_;
   Locks locks_;
   Team outer_team_;
   Teams teams_;
+  std::uint32_t regions_ = 0;                        ///< of several ranks, started so far
+  std::array<std::atomic<bool>, 256> task_sites_{};  ///< by site, modulo their number
   std::atomic<bool> in_outer_region_{false};
   std::vector<Worker*> outer_workers_;  ///< the rank's threads 1, 2, ... of regions of several ranks
   fiber::Mutex idle_lock_;

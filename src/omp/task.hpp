@@ -1,15 +1,62 @@
 /// \file
-/// A task: implicit (a thread of a team has one) or explicit. What happens to explicit ones is in tasks.hpp.
+/// A task: implicit (each thread of a team has one) or explicit.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "fabric/types.hpp"
 #include "omp/icvs.hpp"
 
 namespace craton::omp {
 
+class Depends;
+
+/// What a taskgroup waits for: all tasks made in it, and what they make, on any rank.
+struct TaskGroup {
+  TaskGroup* outer = nullptr;
+  std::atomic<std::uint32_t> left{0};
+};
+
+/// A task of another rank that is run here. It goes back when it, and all that it has made, has ended.
+struct Loan {
+  fabric::Rank owner;
+  std::uint64_t id;    ///< at the owner
+  std::uint32_t left;  ///< of these tasks; with the pool's lock
+};
+
 struct Task {
   Icvs icvs;
-  Task* parent = nullptr;
+  Task* parent = nullptr;  ///< on this rank; null for implicit tasks of other ranks' regions, and for loans
   bool is_final = false;
+  TaskGroup* group = nullptr;              ///< innermost
+  Loan* loan = nullptr;                    ///< that it belongs to
+  std::atomic<std::uint32_t> children{0};  ///< that it made, and that have not ended
+  std::unique_ptr<Depends> depends;        ///< of its children; with the pool's lock
+
+  // ---- Explicit ones
+
+  void (*function)(void*) = nullptr;
+  void* block = nullptr;       ///< in memory that all ranks share
+  void* allocation = nullptr;  ///< that it lies in; null for a loan
+  std::size_t block_bytes = 0;
+  std::int32_t priority = 0;
+  bool learns = false;       ///< its rank has yet to see what the owner of its loan knew
+  bool has_ended = false;    ///< and stays for its children
+  std::uint64_t number = 0;  ///< in the order in which tasks became ready
+  Task* before = nullptr;    ///< in the queue
+  Task* after = nullptr;
+  std::atomic<std::uint32_t> waits_for{0};  ///< tasks that must end before
+  std::vector<Task*> successors;            ///< that wait for this one
+  std::vector<const void*> addresses;       ///< by which others may depend on it
+
+  Task();
+  Task(const Task&) = delete;
+  Task& operator=(const Task&) = delete;
+  ~Task();
 };
 
 }  // namespace craton::omp

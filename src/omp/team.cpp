@@ -8,7 +8,10 @@
 namespace craton::omp {
 
 Team::Team(Runtime& runtime)
-    : runtime_(runtime), loops_(runtime.platform().fabric(), runtime.loop_words_at()) {}
+    : runtime_(runtime),
+      loops_(runtime.platform().fabric(), runtime.loop_words_at()),
+      tasks_(runtime, gate_),
+      turns_(runtime, gate_, tasks_) {}
 
 void Team::begin(const Beginning& beginning) {
   gate_.wait(runtime_.spin(), [this] { return inside_.load(std::memory_order_acquire) == 0; });
@@ -29,6 +32,8 @@ void Team::begin(const Beginning& beginning) {
     implicit_[i].is_final = parent_ != nullptr && parent_->is_final;
   }
   loops_.begin(shape_);
+  tasks_.begin(shape_.ranks, shape_.size, beginning.number);
+  turns_.begin(shape_, shares_ + 1, beginning.number);
   inside_.store(shape_.local - 1, std::memory_order_relaxed);
 }
 
@@ -88,8 +93,10 @@ void Team::end(std::uint32_t site) {
 void Team::meet_all(Meeting kind, std::uint32_t site) {
   const std::uint32_t meeting = meetings_.load(std::memory_order_acquire);
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 < shape_.local) {
-    return gate_.wait(runtime_.spin(), [&] { return meetings_.load(std::memory_order_acquire) != meeting; });
+    return tasks_.wait_at_barrier(self(),
+                                  [&] { return meetings_.load(std::memory_order_acquire) != meeting; });
   }
+  tasks_.drain(self());
   arrived_.store(0, std::memory_order_relaxed);
   if (shape_.ranks > 1) runtime_.guard([&] { meet_ranks(kind, site); });
   meetings_.store(meeting + 1, std::memory_order_release);
@@ -99,13 +106,34 @@ void Team::meet_all(Meeting kind, std::uint32_t site) {
 /// By the last thread of the rank to come.
 void Team::meet_ranks(Meeting kind, std::uint32_t site) {
   space::Barrier& barrier = runtime_.platform().space().barrier();
+  Thread& thread = self();
+  const auto can_help = [this] { return tasks_.can_help(); };
+  const auto help = [&] { tasks_.help(thread); };
+  const space::Meanwhile meanwhile{.can_run = can_help, .run = help};
+  const TaskPool::FabricWait here(tasks_);
   runtime_.platform().flush_output();
-  if (kind == Meeting::end) return barrier.gather(reach_, site);
+  if (kind == Meeting::end) {
+    barrier.gather(reach_, site, &meanwhile);
+    if (shape_.own != 0 && shape_.local > 1 && runtime_.makes_tasks(region_.site, tasks_.makes_tasks()))
+      heard_ = barrier.hear(Runtime::site_word, &meanwhile);
+    return;
+  }
   space::BarrierNote note;
   note.count = given_ != nullptr ? 1 : 0;
   note.words[0] = reinterpret_cast<std::uintptr_t>(given_);
-  barrier.meet(shape_.ranks, site, &note);
+  barrier.meet(shape_.ranks, site, &note, &meanwhile);
   if (note.count != 0) given_ = reinterpret_cast<void*>(note.words[0]);
+}
+
+space::BarrierNote Team::hear() {
+  if (heard_) return *std::exchange(heard_, std::nullopt);
+  Thread& thread = self();
+  const auto can_help = [this] { return tasks_.can_help(); };
+  const auto help = [&] { tasks_.help(thread); };
+  const space::Meanwhile meanwhile{.can_run = can_help, .run = help};
+  const TaskPool::FabricWait here(tasks_);
+  return runtime_.guard(
+      [&] { return runtime_.platform().space().barrier().hear(Runtime::site_word, &meanwhile); });
 }
 
 }  // namespace craton::omp

@@ -13,12 +13,15 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "fabric/types.hpp"
 #include "omp/gate.hpp"
 #include "omp/loops.hpp"
+#include "omp/task_pool.hpp"
 #include "omp/thread.hpp"
+#include "omp/turns.hpp"
 #include "space/barrier.hpp"
 
 namespace craton::omp {
@@ -55,6 +58,7 @@ class Team {
     Region region;
     fabric::Rank reach;    ///< ranks that the start was told
     std::uint64_t shares;  ///< the number of the last work share before it
+    std::uint32_t number;  ///< of the region, among those of several ranks, modulo 2^16
     Icvs icvs;             ///< of its tasks
   };
   /// By the rank's first thread, before any enters. Waits for threads that have not left the last region.
@@ -66,6 +70,8 @@ class Team {
   const TeamState& outer() const noexcept { return outer_; }
   const Region& region() const noexcept { return region_; }
   Loops& loops() noexcept { return loops_; }
+  TaskPool& tasks() noexcept { return tasks_; }
+  Turns& turns() noexcept { return turns_; }
   /// Of the last region, for the next one.
   std::uint64_t shares() const noexcept { return shares_; }
 
@@ -82,8 +88,13 @@ class Team {
   /// Memory of zero bytes for all threads of the team, until the next call but one, or the end of the region.
   /// Meets. \param is_first whether thread 0 calls
   void* shared_memory(std::size_t bytes, bool is_first);
-  /// Blocks until all threads of this rank have ended the region; at rank 0, all of the team.
+  /// Blocks until all threads of this rank have ended the region; at rank 0, all of the team. At other ranks,
+  /// where there are tasks, until rank 0 tells the next thing: threads help till then.
   void end(std::uint32_t site);
+  /// What rank 0 told next, to this rank, if that is known already: see end(). Blocks otherwise, and runs
+  /// tasks of the last region meanwhile.
+  space::BarrierNote hear();
+
   /// All that a thread does in a region, but the rank's first one.
   void run_part(Thread& thread, std::uint32_t local);
 
@@ -109,8 +120,11 @@ class Team {
   void* memory_ = nullptr;  ///< the last shared one
   void* given_ = nullptr;   ///< by thread 0, for all
   Gate gate_;
+  TaskPool tasks_;
+  Turns turns_;
   std::atomic<std::uint32_t> arrived_{0};
   std::atomic<std::uint32_t> meetings_{0};
+  std::optional<space::BarrierNote> heard_;
   std::atomic<std::uint32_t> inside_{0};  ///< threads that have not left
 };
 

@@ -2,6 +2,8 @@
 /// A thread as OpenMP sees it: which team it is in, as which one, and at what.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "omp/icvs.hpp"
@@ -23,12 +25,28 @@ struct TeamState {
   void* memory = nullptr;  ///< of a work share outside of all regions
 };
 
+/// Blocks that ended tasks of this rank had, for the next ones.
+struct BlockCache {
+  static constexpr std::size_t kinds = 4;  ///< of 64, 128, 256, 512 bytes
+  static constexpr std::size_t kept = 32;  ///< of each
+  static constexpr std::size_t bytes_of(std::size_t kind) noexcept { return std::size_t{64} << kind; }
+  static constexpr std::size_t kind_of(std::size_t bytes) noexcept {
+    std::size_t kind = 0;
+    while (kind < kinds && bytes > bytes_of(kind)) ++kind;
+    return kind;
+  }
+
+  std::array<std::array<void*, kept>, kinds> blocks{};
+  std::array<std::uint32_t, kinds> counts{};
+};
+
 struct Thread {
   explicit Thread(const Icvs& icvs) { initial.icvs = icvs; }
 
   TeamState state;
   Task* task = &initial;  ///< that it runs
   Task initial;
+  BlockCache blocks;
   bool is_master = false;  ///< the program's main thread, which starts regions of all ranks
 };
 

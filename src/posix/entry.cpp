@@ -14,6 +14,7 @@
 #include "job/rank_process.hpp"
 #include "omp/process.hpp"
 #include "posix/atomic_hooks.hpp"
+#include "posix/monitor.hpp"
 #include "posix/real.hpp"
 #include "posix/shared_program.hpp"
 
@@ -58,6 +59,7 @@ void* run_program(void* /*argument*/) {
   try {
     auto* const program = new SharedProgram;  // to the end of the process
     craton::posix::set_shared_program(program);
+    craton::posix::start_monitor(*program);
     craton::posix::patch_program(*program);
     program->run(&run_program);
   } catch (const craton::Error& error) {
@@ -75,7 +77,6 @@ extern "C" {
 /// constructors of libraries have run.
 [[gnu::visibility("default")]] int __libc_start_main(Main main, int argc, char** argv, void (*init)(),
                                                      void (*fini)(), void (*loader_fini)(), void* stack_end) {
-  craton::posix::find_real_functions();
   const auto start = reinterpret_cast<StartMain>(::dlsym(RTLD_NEXT, "__libc_start_main"));
   if (std::getenv(craton::job::control_variable) == nullptr) {
     return start(main, argc, argv, init, fini, loader_fini, stack_end);  // a child of a rank
@@ -92,7 +93,6 @@ extern "C" {
                                                   void* (*body)(void*), void* argument) {
   SharedProgram* const program = shared_program();
   if (program == nullptr) {
-    if (craton_real_pthread_create == nullptr) craton::posix::find_real_functions();
     return CRATON_REAL(pthread_create)(thread, attributes, body, argument);
   }
   return program->stacks().start(thread, attributes, body, argument);
@@ -100,7 +100,6 @@ extern "C" {
 
 [[gnu::visibility("default")]] pid_t fork() {
   if (shared_program() == nullptr) {
-    if (craton_real_fork == nullptr) craton::posix::find_real_functions();
     return CRATON_REAL(fork)();
   }
   craton::write_fully(

@@ -123,8 +123,8 @@ fabric::Rank Barrier::tell(fabric::Rank ranks, const BarrierNote& note) {
   return told.reach;
 }
 
-BarrierNote Barrier::hear(std::uint32_t site_word) {
-  wait_for_link(to_parent, nullptr);
+BarrierNote Barrier::hear(std::uint32_t site_word, const Meanwhile* meanwhile) {
+  wait_for_link(to_parent, meanwhile);
   coherence::Signature told(protocol_.notice_capacity());
   BarrierNote note;
   take(to_parent, told, note);
@@ -151,7 +151,7 @@ void Barrier::send(std::size_t link, const coherence::Signature& signature, cons
   const std::uint64_t number = ++sent_[link];
   std::byte* const direct = signature.empty() ? fabric_.direct(to, region_) : nullptr;
   if (direct == nullptr) return send_message(to, number, signature, note);
-  Slot& slot = reinterpret_cast<Words*>(direct)->slots[link_at(to)][number % 2];
+  Slot& slot = reinterpret_cast<Words*>(direct)->slots[link_at(to)][number % ahead_at_most];
   slot.head = head_of(note);
   std::copy_n(note.words.begin(), note.count, slot.words.begin());
   std::atomic_ref(slot.number).store(number, std::memory_order_release);
@@ -196,9 +196,9 @@ void Barrier::send_message(fabric::Rank to, std::uint64_t number, const coherenc
 
 bool Barrier::has_arrived(std::size_t link) noexcept {
   const std::uint64_t number = taken_[link] + 1;
-  return std::atomic_ref(own_words().slots[link][number % 2].number).load(std::memory_order_acquire) ==
-             number ||
-         arrivals_[link][number % 2].whole.load(std::memory_order_acquire);
+  return std::atomic_ref(own_words().slots[link][number % ahead_at_most].number)
+                 .load(std::memory_order_acquire) == number ||
+         arrivals_[link][number % ahead_at_most].whole.load(std::memory_order_acquire);
 }
 
 void Barrier::wait_for_link(std::size_t link, const Meanwhile* meanwhile) {
@@ -232,12 +232,12 @@ void Barrier::wait_for_links(FunctionRef<bool()> condition, unsigned polls, cons
 /// Adds what a link has told, which has arrived, to the signature, and takes rank 0's note from the parent.
 void Barrier::take(std::size_t link, coherence::Signature& signature, BarrierNote& note) {
   const std::uint64_t number = ++taken_[link];
-  Arrival& arrival = arrivals_[link][number % 2];
+  Arrival& arrival = arrivals_[link][number % ahead_at_most];
   const bool is_message = arrival.whole.load(std::memory_order_acquire);
   BarrierNote other;
   BarrierNote& told = link == to_parent ? note : other;
   if (!is_message) {
-    const Slot& slot = own_words().slots[link][number % 2];
+    const Slot& slot = own_words().slots[link][number % ahead_at_most];
     take_head(slot.head, told);
     std::copy_n(slot.words.begin(), told.count, told.words.begin());
     return;
@@ -265,7 +265,7 @@ void Barrier::arrived(void* self, fabric::Rank source, const std::byte* payload,
   CRATON_ASSERT(piece.offset + count <= piece.total_bytes);
   const std::size_t link = source > barrier.fabric_.rank() ? 1 + (source - barrier.first_child()) : to_parent;
   CRATON_ASSERT(link < links_at_most);
-  Arrival& arrival = barrier.arrivals_[link][piece.number % 2];
+  Arrival& arrival = barrier.arrivals_[link][piece.number % ahead_at_most];
   CRATON_ASSERT(!arrival.whole.load());
   arrival.bytes.resize(piece.total_bytes);
   std::memcpy(arrival.bytes.data() + piece.offset, payload + sizeof piece, count);

@@ -13,8 +13,8 @@
 /// can be had alone: tell() and hear() go down the tree from rank 0, gather() goes up to it.
 ///
 /// Between ranks of a node a signature that says nothing is one store into the other's memory; all else is
-/// messages. Each link counts what goes over it, either way: a fast neighbour may be one ahead, so there is
-/// room for two.
+/// messages. Each link counts what goes over it, either way. A neighbour may be ahead by a meeting, a tell()
+/// and its part of the next meeting, for which it need not wait: so there is room for four.
 #pragma once
 
 #include <array>
@@ -81,17 +81,18 @@ class Barrier {
   fabric::Rank tell(fabric::Rank ranks, const BarrierNote& note);
   /// By others: blocks until rank 0 tells, and acquires what it knew. \param site_word the word of the note
   /// that says where in the program it is. \throws Error peer_lost
-  BarrierNote hear(std::uint32_t site_word);
+  BarrierNote hear(std::uint32_t site_word, const Meanwhile* meanwhile = nullptr);
 
  private:
   static constexpr fabric::Rank children_at_most = 2;
   static constexpr std::size_t links_at_most = children_at_most + 1;  ///< the parent and the children
+  static constexpr std::size_t ahead_at_most = 4;                     ///< messages on their way, each way
 
   /// What ranks of the node store into each other's memory.
   struct alignas(fabric::line_bytes) Line {
     std::uint64_t words[2];
   };
-  /// A message that says no more than a note: the last one with an even, or an odd number.
+  /// A message that says no more than a note.
   struct alignas(fabric::line_bytes) Slot {
     std::uint64_t number;  ///< stored last
     std::uint64_t head;
@@ -99,9 +100,9 @@ class Barrier {
   };
   struct Words {
     Line sleeps;  ///< 1: this rank waits in the fabric, and may sleep; who stores here wakes it
-    std::array<std::array<Slot, 2>, links_at_most> slots;
+    std::array<std::array<Slot, ahead_at_most>, links_at_most> slots;  ///< a message's is its number's
   };
-  /// A message that arrives in pieces. Two a link, likewise.
+  /// A message that arrives in pieces, likewise.
   struct Arrival {
     std::vector<std::byte> bytes;
     std::size_t received = 0;
@@ -153,7 +154,7 @@ class Barrier {
   std::atomic<unsigned> arrived_threads_{0};
   std::array<std::uint64_t, links_at_most> sent_{};
   std::array<std::uint64_t, links_at_most> taken_{};
-  std::array<std::array<Arrival, 2>, links_at_most> arrivals_;
+  std::array<std::array<Arrival, ahead_at_most>, links_at_most> arrivals_;
   std::array<bool, links_at_most> owes_wake_{};  ///< a word was stored there, which may be asleep
 };
 

@@ -19,6 +19,8 @@ constexpr CounterName names[] = {
     {"read_faults", &Counters::read_faults},
     {"write_faults", &Counters::write_faults},
     {"spurious_faults", &Counters::spurious_faults},
+    {"opened_ahead", &Counters::opened_ahead},
+    {"read_ahead", &Counters::read_ahead},
     {"fast_reads", &Counters::fast_reads},
     {"slow_reads", &Counters::slow_reads},
     {"zero_reads", &Counters::zero_reads},

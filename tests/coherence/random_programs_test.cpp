@@ -90,8 +90,10 @@ std::string describe(const Dials& dials) {
 }
 
 /// What the runs together must have done, or they test less than they seem to.
-constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 19> counted{{
+constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 21> counted{{
     {"spurious faults", &Counters::spurious_faults},
+    {"opened ahead", &Counters::opened_ahead},
+    {"read ahead", &Counters::read_ahead},
     {"fast reads", &Counters::fast_reads},
     {"slow reads", &Counters::slow_reads},
     {"zero reads", &Counters::zero_reads},

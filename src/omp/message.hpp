@@ -1,0 +1,33 @@
+/// \file
+/// The messages between the runtimes of ranks.
+#pragma once
+
+#include <cstdint>
+
+#include "omp/icvs.hpp"
+
+namespace craton::omp {
+
+struct Message {
+  enum class Kind : std::uint32_t {
+    work_here,  ///< a rank that could find no task at the sender may ask again
+    ask,        ///< for a task
+    lend,       ///< the answer: here is one
+    none,       ///< the answer: there is none
+    returned,   ///< a lent task has ended, with all that it made
+    turn,       ///< the ordered parts of a loop are done up to an iteration
+  };
+  Kind kind;
+  std::uint32_t region;  ///< number of the region, modulo 2^16
+  std::uint64_t id;      ///< of a task at its owner; of a work share
+  std::uint64_t value;   ///< where the turn is
+  struct Lent {
+    void (*function)(void*);
+    void* block;
+    Icvs icvs;
+    std::int32_t priority;
+    bool is_final;
+  } task;
+};
+
+}  // namespace craton::omp

@@ -1,0 +1,222 @@
+/// \file
+/// The part of TaskPool that lends tasks to other ranks and borrows theirs.
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "omp/runtime.hpp"
+#include "omp/task_pool.hpp"
+
+namespace craton::omp {
+
+void TaskPool::send(fabric::Rank to, const Message& message) {
+  // To the dead: who waits will notice.
+  static_cast<void>(
+      runtime_.platform().fabric().send(to, runtime_.message_handler(), &message, sizeof message));
+}
+
+Message TaskPool::message_of(Message::Kind kind) const noexcept {
+  return {.kind = kind, .region = region_.load(std::memory_order_relaxed), .id = 0, .value = 0, .task = {}};
+}
+
+// ---- The owner
+
+/// There is a new task in the queue: tells those who have found nothing here, and answers those who ask.
+void TaskPool::offer() {
+  const bool is_wanted =
+      idle_count_.load(std::memory_order_relaxed) != 0 || asker_count_.load(std::memory_order_relaxed) != 0;
+  if (!is_wanted) return;
+  publish();
+  std::vector<fabric::Rank> told;
+  std::uint64_t number = 0;
+  {
+    const std::lock_guard lock(lock_);
+    if (first_ == nullptr) return;
+    for (fabric::Rank rank = 0; rank < ranks_; ++rank) {
+      if (!idle_[rank]) continue;
+      idle_[rank] = false;
+      told.push_back(rank);
+    }
+    if (!told.empty()) ++offers_;
+    number = offers_;
+    idle_count_.store(0, std::memory_order_relaxed);
+  }
+  Message message = message_of(Message::Kind::work_here);
+  message.value = number;
+  for (const fabric::Rank rank : told) send(rank, message);
+  if (asker_count_.load(std::memory_order_relaxed) != 0) answer_askers();
+}
+
+/// Makes all tasks that are in the queue now ready to be lent.
+void TaskPool::publish() {
+  std::uint64_t number = 0;
+  {
+    const std::lock_guard lock(lock_);
+    number = made_ready_;
+    if (number == published_) return;
+  }
+  runtime_.platform().flush_output();
+  runtime_.guard([&] { runtime_.platform().space().publish(); });
+  const std::lock_guard lock(lock_);
+  published_ = std::max(published_, number);
+}
+
+/// Answers the ranks that asked while nothing was published, or nothing was there.
+void TaskPool::answer_askers() {
+  publish();
+  struct Answer {
+    fabric::Rank to;
+    Message message;
+  };
+  std::vector<Answer> answers;
+  {
+    const std::lock_guard lock(lock_);
+    for (const fabric::Rank rank : askers_) {
+      Message message = message_of(Message::Kind::none);
+      if (!lend(message)) note_idle(rank);
+      answers.push_back({.to = rank, .message = message});
+    }
+    askers_.clear();
+    asker_count_.store(0, std::memory_order_relaxed);
+  }
+  // Not with the lock: who has to wait for room runs handlers.
+  for (const Answer& answer : answers) send(answer.to, answer.message);
+}
+
+/// With the lock. \param message says that there is none, or becomes a loan \returns whether it did
+bool TaskPool::lend(Message& message) {
+  message.value = offers_;
+  // The oldest: it is likely to make others. What is borrowed is not passed on.
+  Task* task = first_;
+  while (task != nullptr && (task->number > published_ || task->learns)) task = task->after;
+  if (task == nullptr) return false;
+  unlink(*task);
+  message.kind = Message::Kind::lend;
+  message.id = reinterpret_cast<std::uintptr_t>(task);
+  message.task = {.function = task->function,
+                  .block = task->block,
+                  .icvs = task->icvs,
+                  .priority = task->priority,
+                  .is_final = task->is_final};
+  return true;
+}
+
+/// With the lock: a rank is told that there is none.
+void TaskPool::note_idle(fabric::Rank rank) {
+  if (idle_[rank]) return;
+  idle_[rank] = true;
+  idle_count_.fetch_add(1, std::memory_order_relaxed);
+}
+
+/// Loans that are back have ended, once what their ranks published is known here.
+void TaskPool::settle_returned() {
+  std::vector<Return> back;
+  {
+    const std::lock_guard lock(lock_);
+    back = std::exchange(returned_, {});
+    returned_count_.store(0, std::memory_order_relaxed);
+  }
+  std::vector<fabric::Rank> learnt;
+  for (const Return& one : back) {
+    if (std::find(learnt.begin(), learnt.end(), one.borrower) != learnt.end()) continue;
+    runtime_.guard([&] { runtime_.platform().space().learn(one.borrower); });
+    learnt.push_back(one.borrower);
+  }
+  for (const Return& one : back) finish(*one.task);
+}
+
+// ---- The borrower
+
+bool TaskPool::may_ask() const noexcept {
+  return may_find_work_.load(std::memory_order_acquire) && !is_asking_.load(std::memory_order_acquire);
+}
+
+bool TaskPool::has_work(fabric::Rank rank) const noexcept {
+  const std::uint64_t region = region_.load(std::memory_order_relaxed) + std::uint64_t{1};
+  const std::uint64_t work = said_[rank].work.load(std::memory_order_seq_cst);
+  const std::uint64_t none = said_[rank].none.load(std::memory_order_seq_cst);
+  return work >> 32U == region && (none >> 32U != region || none < work);
+}
+
+/// Asks a rank that has said that it has work.
+void TaskPool::ask() {
+  if (is_asking_.exchange(true, std::memory_order_acq_rel)) return;
+  may_find_work_.store(false, std::memory_order_seq_cst);
+  for (fabric::Rank i = 0; i < ranks_; ++i) {
+    const fabric::Rank rank = (next_to_ask_ + i) % ranks_;
+    if (rank == runtime_.rank() || !has_work(rank)) continue;
+    next_to_ask_ = rank;
+    may_find_work_.store(true, std::memory_order_relaxed);
+    return send(rank, message_of(Message::Kind::ask));
+  }
+  is_asking_.store(false, std::memory_order_release);
+}
+
+/// All tasks of a loan have ended.
+void TaskPool::return_loan(Loan& loan) {
+  runtime_.platform().flush_output();
+  runtime_.guard([&] { runtime_.platform().space().publish(); });
+  Message message = message_of(Message::Kind::returned);
+  message.id = loan.id;
+  send(loan.owner, message);
+  delete &loan;
+}
+
+// ---- Messages
+
+void TaskPool::arrived(fabric::Rank source, const Message& message) {
+  const bool is_now = message.region == region_.load(std::memory_order_relaxed);
+  const std::uint64_t said = (message.region + std::uint64_t{1}) << 32U | message.value;
+  switch (message.kind) {
+    case Message::Kind::work_here:
+      said_[source].work.store(said, std::memory_order_seq_cst);
+      if (is_now) makes_tasks_.store(true, std::memory_order_relaxed);
+      may_find_work_.store(true, std::memory_order_seq_cst);
+      break;
+    case Message::Kind::ask: {
+      Message answer = message_of(Message::Kind::none);
+      answer.region = message.region;
+      const std::lock_guard lock(lock_);
+      // Looked at with the lock, since regions change with it.
+      if (message.region != region_.load(std::memory_order_relaxed) || lend(answer))
+        return send(source, answer);
+      if (first_ == nullptr) {
+        note_idle(source);
+        return send(source, answer);
+      }
+      askers_.push_back(source);
+      asker_count_.fetch_add(1, std::memory_order_release);
+      break;
+    }
+    case Message::Kind::lend: {
+      auto* const loan = new Loan{.owner = source, .id = message.id, .left = 1};  // till it is returned
+      auto* const task = new Task;
+      task->icvs = message.task.icvs;
+      task->is_final = message.task.is_final;
+      task->loan = loan;
+      task->function = message.task.function;
+      task->block = message.task.block;
+      task->priority = message.task.priority;
+      task->learns = true;
+      is_asking_.store(false, std::memory_order_release);
+      const std::lock_guard lock(lock_);
+      enqueue(*task);
+      break;
+    }
+    case Message::Kind::none:
+      said_[source].none.store(said, std::memory_order_seq_cst);
+      is_asking_.store(false, std::memory_order_release);
+      break;
+    case Message::Kind::returned: {
+      const std::lock_guard lock(lock_);
+      returned_.push_back({.borrower = source, .task = reinterpret_cast<Task*>(message.id)});
+      returned_count_.fetch_add(1, std::memory_order_release);
+      break;
+    }
+    case Message::Kind::turn:  // see Loops
+      break;
+  }
+  wake();
+}
+
+}  // namespace craton::omp

@@ -1,0 +1,283 @@
+#include "omp/task_pool.hpp"
+
+#include <mutex>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "omp/runtime.hpp"
+#include "omp/thread.hpp"
+
+namespace craton::omp {
+
+namespace {
+
+/// Tasks that may wait, for each thread of the team.
+constexpr std::uint32_t tasks_a_thread = 64;
+/// While threads work, what they made is published no more often than this, so that idle ranks can have it.
+constexpr TimeNs publish_every_ns = 50'000;
+
+}  // namespace
+
+TaskPool::TaskPool(Runtime& runtime, Gate& gate)
+    : runtime_(runtime),
+      gate_(gate),
+      idle_(runtime.ranks()),
+      said_(std::make_unique<Said[]>(runtime.ranks())) {}
+
+TaskPool::~TaskPool() = default;
+
+void TaskPool::begin(fabric::Rank ranks, std::uint32_t size, std::uint32_t region) {
+  CRATON_ASSERT(left_.load() == 0U);
+  std::vector<fabric::Rank> askers;
+  {
+    const std::lock_guard lock(lock_);
+    askers = std::exchange(askers_, {});
+    asker_count_.store(0, std::memory_order_relaxed);
+  }
+  for (const fabric::Rank asker : askers) send(asker, message_of(Message::Kind::none));
+  const std::lock_guard lock(lock_);
+  ranks_ = ranks;
+  size_ = size;
+  made_ready_.store(0, std::memory_order_relaxed);
+  makes_tasks_.store(false, std::memory_order_relaxed);
+  published_ = 0;
+  offers_ = 0;
+  has_priorities_ = false;
+  region_.store(region, std::memory_order_relaxed);
+  if (ranks == 1) return;
+  for (fabric::Rank rank = 0; rank < ranks; ++rank) idle_[rank] = rank != runtime_.rank();
+  idle_count_.store(ranks - 1, std::memory_order_relaxed);
+  // Some may have said already that they have work: they were told of the region earlier.
+  may_find_work_.store(true, std::memory_order_relaxed);
+}
+
+bool TaskPool::is_full() const noexcept {
+  return left_.load(std::memory_order_relaxed) > tasks_a_thread * size_;
+}
+
+// ---- Making tasks
+
+void TaskPool::add(std::unique_ptr<Task> task, std::span<const Dependence> items) {
+  Task& added = *task.release();  // the pool owns it until it has ended
+  bool is_ready = true;
+  {
+    const std::lock_guard lock(lock_);
+    left_.fetch_add(1, std::memory_order_relaxed);
+    makes_tasks_.store(true, std::memory_order_relaxed);
+    added.parent->children.fetch_add(1, std::memory_order_relaxed);
+    if (added.group != nullptr) added.group->left.fetch_add(1, std::memory_order_relaxed);
+    if (added.loan != nullptr) ++added.loan->left;
+    if (!items.empty()) {
+      if (added.parent->depends == nullptr) added.parent->depends = std::make_unique<Depends>();
+      added.parent->depends->add(added, items, true);
+      is_ready = added.waits_for.load(std::memory_order_relaxed) == 0;
+    }
+    if (is_ready) enqueue(added);
+  }
+  if (!is_ready) return;
+  wake();
+  if (ranks_ > 1) offer();
+}
+
+/// With the lock: a task can be run.
+void TaskPool::enqueue(Task& task) {
+  task.number = made_ready_.fetch_add(1, std::memory_order_release) + 1;
+  has_priorities_ = has_priorities_ || task.priority != 0;
+  Task* before = last_;
+  while (before != nullptr && before->priority < task.priority) before = before->before;
+  task.before = before;
+  task.after = before != nullptr ? before->after : first_;
+  (task.before != nullptr ? task.before->after : first_) = &task;
+  (task.after != nullptr ? task.after->before : last_) = &task;
+  queued_.fetch_add(1, std::memory_order_release);
+}
+
+void TaskPool::unlink(Task& task) noexcept {
+  (task.before != nullptr ? task.before->after : first_) = task.after;
+  (task.after != nullptr ? task.after->before : last_) = task.before;
+  queued_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+/// A task that the caller may run, out of the queue; null if there is none.
+Task* TaskPool::take(Pick pick, const Task* parent, const TaskGroup* group) {
+  if (queued_.load(std::memory_order_acquire) == 0) return nullptr;
+  const std::lock_guard lock(lock_);
+  Task* task = first_;
+  if (pick != Pick::any) {
+    // The newest first: what it needs is still near, and few tasks wait at a time.
+    const auto fits = [&](const Task& one) {
+      return pick == Pick::children ? one.parent == parent : one.group == group;
+    };
+    task = has_priorities_ ? first_ : last_;
+    while (task != nullptr && !fits(*task)) task = has_priorities_ ? task->after : task->before;
+  }
+  if (task != nullptr) unlink(*task);
+  return task;
+}
+
+// ---- Running them
+
+void TaskPool::run(Thread& thread, Task& task) {
+  if (ranks_ > 1) {
+    const bool others_wait = asker_count_.load(std::memory_order_relaxed) != 0;
+    const TimeNs now_ns =
+        queued_.load(std::memory_order_relaxed) != 0 ? runtime_.platform().fabric().clock().now_ns() : 0;
+    if (others_wait) {
+      answer_askers();
+    } else if (now_ns > published_ns_.load(std::memory_order_relaxed) + publish_every_ns) {
+      published_ns_.store(now_ns, std::memory_order_relaxed);
+      publish();
+    }
+    if (task.learns) runtime_.guard([&] { runtime_.platform().space().learn(task.loan->owner); });
+  }
+  Task* const before = std::exchange(thread.task, &task);
+  task.function(task.block);
+  thread.task = before;
+  finish(task);
+}
+
+void TaskPool::finish(Task& task) {
+  if (task.allocation != nullptr) runtime_.give_block(task.allocation, task.block_bytes);
+  Loan* const loan = task.loan;
+  bool is_last_of_loan = false;
+  bool has_readied = false;
+  {
+    const std::lock_guard lock(lock_);
+    has_readied = finish_locked(task);
+    is_last_of_loan = loan != nullptr && --loan->left == 0;
+  }
+  if (is_last_of_loan) return_loan(*loan);
+  // What somebody may wait for: the last child, the last of a group, the last of all, a task that got ready.
+  wake();
+  if (has_readied && ranks_ > 1) offer();
+}
+
+/// With the lock. The task is gone after it, unless it stays for its children. \returns whether another one
+/// can be run now
+bool TaskPool::finish_locked(Task& task) {
+  bool has_readied = false;
+  if (task.parent != nullptr && task.parent->depends != nullptr) task.parent->depends->remove(task);
+  for (Task* const successor : task.successors) {
+    if (successor->waits_for.fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
+    if (successor->function == nullptr) continue;  // somebody waits for it, and no more
+    enqueue(*successor);
+    has_readied = true;
+  }
+  task.successors.clear();
+  if (task.group != nullptr) task.group->left.fetch_sub(1, std::memory_order_release);
+  if (task.parent != nullptr) release_parent(*task.parent);
+  // A loan's own task was never counted here.
+  if (!task.learns) left_.fetch_sub(1, std::memory_order_release);
+  task.has_ended = true;
+  if (task.children.load(std::memory_order_relaxed) == 0) delete &task;
+  return has_readied;
+}
+
+/// With the lock: one of its children has ended.
+void TaskPool::release_parent(Task& parent) {
+  const bool has_ended = parent.has_ended;  // if not, it may go as soon as it has no children
+  if (parent.children.fetch_sub(1, std::memory_order_acq_rel) == 1 && has_ended) delete &parent;
+}
+
+void TaskPool::end_undeferred(std::unique_ptr<Task> task) {
+  if (task->children.load(std::memory_order_acquire) == 0) return;
+  const std::lock_guard lock(lock_);
+  task->has_ended = true;
+  if (task->children.load(std::memory_order_relaxed) != 0) task.release();
+}
+
+void TaskPool::wake() {
+  gate_.open();
+  if (in_fabric_.load(std::memory_order_seq_cst) != 0) runtime_.platform().fabric().notify();
+}
+
+// ---- Waiting
+
+/// \param serves_fabric whether the caller may be the one that waits in the fabric
+void TaskPool::wait(Thread& thread, Pick pick, const TaskGroup* group, bool serves_fabric,
+                    FunctionRef<bool()> done) {
+  serves_fabric = serves_fabric && ranks_ > 1;
+  while (!done()) {
+    if (returned_count_.load(std::memory_order_acquire) != 0) {
+      settle_returned();
+      continue;
+    }
+    const std::uint64_t made_ready = made_ready_.load(std::memory_order_acquire);
+    if (Task* const task = take(pick, thread.task, group)) {
+      run(thread, *task);
+      continue;
+    }
+    if (pick == Pick::any && may_ask()) ask();
+    if (asker_count_.load(std::memory_order_relaxed) != 0) answer_askers();
+    const auto may_go_on = [&] {
+      // What is in the queue now is not for us, only what comes later can be.
+      const bool has_task = pick == Pick::any ? queued_.load(std::memory_order_acquire) != 0
+                                              : made_ready_.load(std::memory_order_acquire) != made_ready;
+      return done() || has_task || returned_count_.load(std::memory_order_acquire) != 0 ||
+             asker_count_.load(std::memory_order_acquire) != 0 || (pick == Pick::any && may_ask());
+    };
+    if (serves_fabric && !seat_is_taken_.exchange(true, std::memory_order_acquire)) {
+      {
+        const FabricWait here(*this);
+        fabric::Fabric& fabric = runtime_.platform().fabric();
+        const auto look = [&] { return may_go_on() || fabric.lost_ranks() != 0; };
+        static_cast<void>(fabric.wait_until(look));
+      }
+      seat_is_taken_.store(false, std::memory_order_release);
+      gate_.open();  // another one may have the seat
+      runtime_.end_if_lost();
+    } else {
+      gate_.wait(runtime_.spin(), [&] {
+        return may_go_on() || (serves_fabric && !seat_is_taken_.load(std::memory_order_acquire));
+      });
+    }
+  }
+}
+
+void TaskPool::wait_for_children(Thread& thread) {
+  const Task& own = *thread.task;
+  wait(thread, Pick::children, nullptr, true,
+       [&] { return own.children.load(std::memory_order_acquire) == 0; });
+}
+
+void TaskPool::wait_for_dependences(Thread& thread, std::span<const Dependence> items) {
+  if (items.empty() || thread.task->depends == nullptr) return;
+  Task probe;  // without a function: it only waits
+  {
+    const std::lock_guard lock(lock_);
+    thread.task->depends->add(probe, items, false);
+  }
+  wait(thread, Pick::children, nullptr, true,
+       [&] { return probe.waits_for.load(std::memory_order_acquire) == 0; });
+  // Whoever made it so may still be at the successors that it is one of.
+  const std::lock_guard lock(lock_);
+}
+
+void TaskPool::wait_for_group(Thread& thread, const TaskGroup& group) {
+  wait(thread, Pick::group, &group, true, [&] { return group.left.load(std::memory_order_acquire) == 0; });
+  const std::lock_guard lock(lock_);  // the same
+}
+
+void TaskPool::wait_at_barrier(Thread& thread, FunctionRef<bool()> condition) {
+  wait(thread, Pick::any, nullptr, false, condition);
+}
+
+void TaskPool::drain(Thread& thread) {
+  if (left_.load(std::memory_order_acquire) == 0) return;
+  wait(thread, Pick::any, nullptr, true, [this] { return left_.load(std::memory_order_acquire) == 0; });
+}
+
+bool TaskPool::can_help() const noexcept {
+  return queued_.load(std::memory_order_acquire) != 0 ||
+         returned_count_.load(std::memory_order_acquire) != 0 ||
+         asker_count_.load(std::memory_order_acquire) != 0 || may_ask();
+}
+
+void TaskPool::help(Thread& thread) {
+  if (returned_count_.load(std::memory_order_acquire) != 0) settle_returned();
+  if (asker_count_.load(std::memory_order_acquire) != 0) answer_askers();
+  if (Task* const task = take(Pick::any, nullptr, nullptr)) return run(thread, *task);
+  if (may_ask()) ask();
+}
+
+}  // namespace craton::omp

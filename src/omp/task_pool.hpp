@@ -1,0 +1,162 @@
+/// \file
+/// The tasks of a team on a rank: those made here, and those that other ranks lend.
+///
+///     made ─▶ waits for others ─▶ ready: queue ─▶ runs here ────────────────▶ ended
+///                                      └────────▶ lent ─▶ runs elsewhere ─▶ returned, learnt ─▶ ended
+///
+/// Who waits runs tasks: at a barrier any, those of other ranks too; elsewhere those that it waits for.
+///
+/// Lending. A rank that has a task to spare tells those that it knows to be idle (`work_here`); a rank whose
+/// threads all wait asks; the answer comes from a handler, so it lends only what was published before. What a
+/// loan wrote is published before it goes back, and learnt before it counts as ended. All that it made goes
+/// with it: a barrier or taskgroup of its owner need not know of tasks elsewhere.
+///
+/// Invariant: a rank takes part in a barrier only when all tasks made there have ended but those that belong
+/// to loans. So when all ranks have come, there are none.
+///
+/// No memory of the program is touched with the lock: a fault there runs handlers, which take it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/function_ref.hpp"
+#include "fabric/types.hpp"
+#include "fiber/fiber.hpp"
+#include "omp/depends.hpp"
+#include "omp/gate.hpp"
+#include "omp/message.hpp"
+#include "omp/task.hpp"
+#include "space/barrier.hpp"
+
+namespace craton::omp {
+
+class Runtime;
+struct Thread;
+
+class TaskPool {
+ public:
+  /// \param gate of the team
+  TaskPool(Runtime& runtime, Gate& gate);
+  TaskPool(const TaskPool&) = delete;
+  TaskPool& operator=(const TaskPool&) = delete;
+  ~TaskPool();
+
+  /// Before a region. \param region its number, among those of several ranks, modulo 2^16
+  void begin(fabric::Rank ranks, std::uint32_t size, std::uint32_t region);
+
+  // ---- By threads of the team
+
+  /// Whether so many tasks wait that the next one is better run by who makes it.
+  bool is_full() const noexcept;
+  /// Takes over a task that is to be run later.
+  void add(std::unique_ptr<Task> task, std::span<const Dependence> items);
+  /// A task that its maker has run itself has ended.
+  void end_undeferred(std::unique_ptr<Task> task);
+
+  /// Each blocks, and runs what tasks it may meanwhile. \throws nothing: a dead rank ends the process
+  void wait_for_children(Thread& thread);
+  void wait_for_dependences(Thread& thread, std::span<const Dependence> items);
+  void wait_for_group(Thread& thread, const TaskGroup& group);
+  /// Until the condition holds, for a thread whose own task may be left for any other.
+  void wait_at_barrier(Thread& thread, FunctionRef<bool()> condition);
+  /// By the last thread of a rank to come to a barrier: until nothing is left of what was made here.
+  void drain(Thread& thread);
+  /// Runs one task of what a barrier may run, if there is one, or asks others for one.
+  void help(Thread& thread);
+  /// Whether some thread of the team has made tasks in this region, as far as is known here.
+  bool makes_tasks() const noexcept { return makes_tasks_.load(std::memory_order_relaxed); }
+  /// Whether there is something for help() to do.
+  bool can_help() const noexcept;
+  /// A thread of the team that waits in the fabric otherwise than here: changes wake it as well.
+  class FabricWait {
+   public:
+    explicit FabricWait(TaskPool& pool) noexcept : pool_(pool) { pool_.in_fabric_.fetch_add(1); }
+    FabricWait(const FabricWait&) = delete;
+    FabricWait& operator=(const FabricWait&) = delete;
+    ~FabricWait() { pool_.in_fabric_.fetch_sub(1); }
+
+   private:
+    TaskPool& pool_;
+  };
+  /// Makes all who wait look again.
+  void wake();
+
+  // ---- Messages, in handlers
+
+  void arrived(fabric::Rank source, const Message& message);
+
+ private:
+  enum class Pick : std::uint8_t { any, children, group };
+
+  void wait(Thread& thread, Pick pick, const TaskGroup* group, bool serves_fabric, FunctionRef<bool()> done);
+  Task* take(Pick pick, const Task* parent, const TaskGroup* group);
+  void run(Thread& thread, Task& task);
+  void finish(Task& task);
+  bool finish_locked(Task& task);
+  void release_parent(Task& parent);
+  void enqueue(Task& task);
+  void unlink(Task& task) noexcept;
+  void settle_returned();
+
+  // Lending (task_loans.cpp).
+  void offer();
+  void publish();
+  bool may_ask() const noexcept;
+  void ask();
+  bool lend(Message& message);
+  void answer_askers();
+  void note_idle(fabric::Rank rank);
+  bool has_work(fabric::Rank rank) const noexcept;
+  void send(fabric::Rank to, const Message& message);
+  Message message_of(Message::Kind kind) const noexcept;
+  void return_loan(Loan& loan);
+
+  Runtime& runtime_;
+  Gate& gate_;
+  fabric::Rank ranks_ = 1;
+  std::uint32_t size_ = 1;
+  std::atomic<std::uint32_t> region_{0};
+
+  fiber::Mutex lock_;
+  Task* first_ = nullptr;  ///< of the queue: by priority, then by age
+  Task* last_ = nullptr;
+  bool has_priorities_ = false;
+  std::atomic<std::uint64_t> made_ready_{0};
+  std::atomic<std::uint32_t> queued_{0};
+  std::atomic<std::uint32_t> left_{0};      ///< made here, and not ended
+  std::atomic<bool> seat_is_taken_{false};  ///< by the one of those who wait that does so in the fabric
+  std::atomic<std::uint32_t> in_fabric_{0};
+  std::atomic<bool> makes_tasks_{false};  ///< somebody does, in this region
+
+  std::uint64_t published_ = 0;          ///< tasks up to this number can be lent
+  std::atomic<TimeNs> published_ns_{0};  ///< when that was
+  std::vector<bool> idle_;               ///< ranks that have found nothing here
+  std::uint32_t offers_ = 0;             ///< how often some were told
+  std::atomic<std::uint32_t> idle_count_{0};
+  std::vector<fabric::Rank> askers_;  ///< ranks that wait for an answer
+  std::atomic<std::uint32_t> asker_count_{0};
+  struct Return {
+    fabric::Rank borrower;
+    Task* task;
+  };
+  std::vector<Return> returned_;
+  std::atomic<std::uint32_t> returned_count_{0};
+
+  /// What a rank said last: a region, plus 1, and how often it had offered work by then. It has some if it
+  /// has offered some since it had none.
+  struct Said {
+    std::atomic<std::uint64_t> work{0};
+    std::atomic<std::uint64_t> none{0};
+  };
+  std::unique_ptr<Said[]> said_;
+  std::atomic<bool> may_find_work_{false};
+  std::atomic<bool> is_asking_{false};
+  fabric::Rank next_to_ask_ = 0;
+};
+
+}  // namespace craton::omp

@@ -1,0 +1,78 @@
+#include "posix/monitor.hpp"
+
+#include <algorithm>
+#include <climits>
+
+#include "base/error.hpp"
+#include "base/futex.hpp"
+
+namespace craton::posix {
+
+namespace {
+
+constexpr fabric::HandlerId monitor_handler = fabric::max_handlers - 3;
+/// A wake-up is never lost; this is for ranks that die meanwhile.
+constexpr TimeNs longest_sleep_ns = 100'000'000;
+
+std::atomic<Monitor*> current{nullptr};
+
+}  // namespace
+
+Monitor* monitor() noexcept {
+  return current.load(std::memory_order_acquire);
+}
+
+void start_monitor(SharedProgram& program) {
+  if (program.fabric().size() > 1)
+    current.store(new Monitor(program, monitor_handler), std::memory_order_release);
+}
+
+Monitor::Monitor(SharedProgram& program, fabric::HandlerId handler) : program_(program), handler_(handler) {
+  program_.fabric().set_handler(handler_, &Monitor::arrived, this);
+}
+
+void Monitor::inside(const void* object, FunctionRef<void()> step) {
+  try {
+    space::Mutexes& mutexes = program_.space().mutexes();
+    const space::MutexId mutex = program_.mutex_of(object);
+    mutexes.lock(mutex);
+    step();
+    if (program_.others_run()) return mutexes.unlock(mutex);
+    mutexes.unlock_unpublished(mutex);
+  } catch (const Error& error) {
+    program_.fail(error.what());
+  }
+}
+
+bool Monitor::wait(const void* object, FunctionRef<bool()> step, TimeNs deadline_ns) {
+  for (;;) {
+    const std::uint32_t seen = changes_.load(std::memory_order_acquire);
+    bool holds = false;
+    inside(object, [&] { holds = step(); });
+    if (holds) return true;
+    const TimeNs now = now_ns();
+    if (now >= deadline_ns) return false;
+    futex_wait(changes_, seen, std::min(deadline_ns, now + longest_sleep_ns));
+  }
+}
+
+void Monitor::changed() {
+  wake_here();
+  if (!program_.others_run()) return;
+  fabric::Fabric& fabric = program_.fabric();
+  for (fabric::Rank rank = 0; rank < fabric.size(); ++rank) {
+    if (rank != fabric.rank()) static_cast<void>(fabric.send(rank, handler_, nullptr, 0));
+  }
+}
+
+void Monitor::wake_here() noexcept {
+  changes_.fetch_add(1, std::memory_order_acq_rel);
+  futex_wake(changes_, INT_MAX);
+}
+
+void Monitor::arrived(void* self, fabric::Rank /*source*/, const std::byte* /*payload*/,
+                      std::size_t /*bytes*/) noexcept {
+  static_cast<Monitor*>(self)->wake_here();
+}
+
+}  // namespace craton::posix
