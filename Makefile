@@ -2,7 +2,7 @@
 # installed by scripts/install-deps.
 #
 #   make build          the library and the command, at build/bin/craton
-#   make demo           builds, then shows ranks exchanging data over three transports
+#   make demo           builds, then runs OpenMP programs over four ranks, beside libgomp
 #   make check          everything that must hold: format, analysis, tests, sanitizers, fuzzing
 #   make check-STEP     one step of it, as in make check-tidy (scripts/check --list)
 #   make bench          ratios to bare baselines and to rivals

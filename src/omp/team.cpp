@@ -84,7 +84,6 @@ void* Team::shared_memory(std::size_t bytes, bool is_first) {
 
 void Team::end(std::uint32_t site) {
   const Thread& thread = self();
-  if (thread.state.number == first_) shares_ = thread.state.shares;
   meet_all(Meeting::end, site);
   if (memory_ == nullptr || thread.state.number != 0) return;
   runtime_.guard([&] { runtime_.platform().heap().free(std::exchange(memory_, nullptr)); });
@@ -97,6 +96,8 @@ void Team::meet_all(Meeting kind, std::uint32_t site) {
                                   [&] { return meetings_.load(std::memory_order_acquire) != meeting; });
   }
   tasks_.drain(self());
+  // Not earlier: who enters the region late starts from the number before it.
+  if (kind == Meeting::end) shares_ = self().state.shares;
   arrived_.store(0, std::memory_order_relaxed);
   if (shape_.ranks > 1) runtime_.guard([&] { meet_ranks(kind, site); });
   meetings_.store(meeting + 1, std::memory_order_release);

@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <memory>
 #include <span>
 #include <utility>
 
@@ -40,14 +42,27 @@ void check(const CodeMap& object, const SharedMemory& shared) {
     fail(fmt::format("{} shared ranges are given, and {} are the most", shared.ranges.size(),
                      shared_ranges_most));
   if (shared.hooks.atomic == nullptr || shared.hooks.flush == nullptr) fail("hooks are missing");
-  if (object.image.holds(reinterpret_cast<std::uintptr_t>(&patch))) fail("it holds the code that does it");
+  // While it is written, none of it can be run.
+  if (object.image.holds(reinterpret_cast<std::uintptr_t>(&patch)) ||
+      object.image.holds(reinterpret_cast<std::uintptr_t>(&::mprotect)))
+    fail("it holds the code that does it");
 }
 
-/// What stays for ever: the sites' records, and what they point at.
+/// What stays for ever: the sites' records, and what they point at. Only patched code uses it, so that it
+/// hangs on a list for those who look for leaks.
 struct Kept {
   SharedMemory shared;
   std::deque<SiteRecord> records;
+  Kept* next = nullptr;
 };
+constinit std::atomic<Kept*> all_kept{nullptr};
+
+void keep(std::unique_ptr<Kept> kept) noexcept {
+  kept->next = all_kept.load();
+  while (!all_kept.compare_exchange_weak(kept->next, kept.get())) {
+  }
+  static_cast<void>(kept.release());  // the list has it
+}
 
 /// The code made for a plan, at some address. Distances decide what fits, so it is made twice: to learn its
 /// size, and where it will lie.
@@ -177,7 +192,8 @@ PatchReport patch(const CodeMap& object, const SharedMemory& shared) {
   if (plan.runs.empty() && plan.traps.empty()) return report;
 
   const void* const entry = entry_for_sites();
-  auto* const kept = new Kept{shared, {}};  // never freed: patched code uses it
+  auto kept = std::make_unique<Kept>();
+  kept->shared = shared;
   const std::size_t bytes = Made(plan, *kept, entry, object.image.begin).code().size();
   const std::uintptr_t base = map_near(object.image, bytes);
   const Made made(plan, *kept, entry, base);
@@ -188,6 +204,7 @@ PatchReport patch(const CodeMap& object, const SharedMemory& shared) {
     ++(record.kind == SiteKind::flush ? report.flushes : report.atomics);
   report.traps = made.reasons();
   report.jumps = kept->records.size() - report.traps.size();
+  keep(std::move(kept));
   if (!made.traps().empty()) catch_traps(made.traps());
   const Writable writable(object);
   for (const Made::Jump& jump : made.jumps()) write_jump(*jump.run, jump.trampoline);

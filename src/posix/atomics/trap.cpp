@@ -1,7 +1,9 @@
 #include "posix/atomics/trap.hpp"
 
 #include <signal.h>
+#include <sys/syscall.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -58,7 +60,8 @@ void serve(const SiteRecord& site, gregset_t& saved) noexcept {
   for (std::size_t i = 0; i < general_registers; ++i)
     saved[saved_at[i]] = static_cast<greg_t>(registers.general[i]);
   saved[REG_EFL] = static_cast<greg_t>(registers.flags);
-  saved[REG_RIP] = static_cast<greg_t>(site.address + site.length);
+  const std::uintptr_t next = site.address + site.length;
+  saved[REG_RIP] = static_cast<greg_t>(next);
 }
 
 void pass_on(int signal, siginfo_t* info, ucontext_t* context) {
@@ -93,6 +96,9 @@ void on_trap(int signal, siginfo_t* info, void* context) {
   const SiteRecord* const site =
       info->si_code > 0 ? find_site(static_cast<std::uintptr_t>(saved[REG_RIP]) - 1) : nullptr;
   if (site != nullptr) {
+    // As it was, in case that a handler above ours (a sanitizer's, say) was installed with another mask. The
+    // kernel's own call, which takes its part of the set. Returning from the signal sets the mask anyway.
+    ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &user->uc_sigmask, nullptr, sizeof(std::uint64_t));
     serve(*site, saved);
   } else {
     pass_on(signal, info, user);
@@ -119,10 +125,10 @@ void install() {
 void catch_traps(std::vector<const SiteRecord*> sites) {
   std::sort(sites.begin(), sites.end(),
             [](const SiteRecord* left, const SiteRecord* right) { return left->address < right->address; });
+  install();
   // Never destroyed: the breakpoints stay.
   all_sites.store(new Sites{std::move(sites), all_sites.load(std::memory_order_relaxed)},
                   std::memory_order_release);
-  install();
 }
 
 }  // namespace craton::posix

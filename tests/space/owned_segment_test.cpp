@@ -1,0 +1,174 @@
+/// \file
+/// Memory of which each rank has a part (space/owned_segment.hpp): what one writes, others see after a
+/// barrier or a mutex; nobody's writes to other bytes are lost; atomic instructions are so among all ranks.
+#include "space/owned_segment.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <tuple>
+
+#include "space_ranks.hpp"
+
+namespace craton::space::test {
+
+namespace {
+
+using fabric::Rank;
+
+constexpr std::size_t part_bytes = 64 * 4096;
+constexpr std::uint64_t rounds = 60;
+
+std::uint64_t* words_of(OwnedSegment& segment, Rank rank) {
+  return reinterpret_cast<std::uint64_t*>(segment.part(rank));
+}
+
+std::string said(const char* what, std::uint64_t found, std::uint64_t expected) {
+  return std::string(what) + ": " + std::to_string(found) + " instead of " + std::to_string(expected);
+}
+
+// Owners write words of their parts, all read all, over and over; then nobody looks at some for a while.
+void owners_write(RankSpace& rank) {
+  OwnedSegment& owned = rank.space.create_owned_segment("owned", part_bytes);
+  std::uint64_t* const mine = words_of(owned, rank.rank());
+  for (std::uint64_t round = 1; round <= rounds; ++round) {
+    for (std::size_t page = 0; page < 4; ++page) mine[page * 512 + round % 8] = round * 100 + rank.rank();
+    rank.space.barrier().wait();
+    const bool looks = round % 20 < 10 || rank.rank() % 2 == 0;
+    for (Rank other = 0; looks && other < rank.size(); ++other) {
+      for (std::size_t page = 0; page < 4; ++page) {
+        const std::uint64_t found = words_of(owned, other)[page * 512 + round % 8];
+        rank.check(found == round * 100 + other, said("a word of its owner", found, round * 100 + other));
+      }
+    }
+    rank.space.barrier().wait();
+  }
+}
+
+// Every rank writes its own bytes of the same words of all parts, the owner too.
+void all_write_neighbouring_bytes(RankSpace& rank) {
+  OwnedSegment& owned = rank.space.create_owned_segment("owned", part_bytes);
+  for (std::uint64_t round = 1; round <= rounds; ++round) {
+    for (Rank other = 0; other < rank.size(); ++other) {
+      auto* const bytes = reinterpret_cast<std::uint8_t*>(owned.part(other));
+      for (std::size_t i = 0; i < 64; ++i)
+        bytes[i * rank.size() + rank.rank()] = static_cast<std::uint8_t>(round + rank.rank() * 16 + i);
+    }
+    rank.space.barrier().wait();
+    for (Rank other = 0; other < rank.size(); ++other) {
+      const auto* const bytes = reinterpret_cast<const std::uint8_t*>(owned.part(other));
+      for (std::size_t i = 0; i < 64; ++i) {
+        for (Rank writer = 0; writer < rank.size(); ++writer) {
+          const auto expected = static_cast<std::uint8_t>(round + writer * 16 + i);
+          const std::uint8_t found = bytes[i * rank.size() + writer];
+          rank.check(found == expected, said("a byte among those of others", found, expected));
+        }
+      }
+    }
+    rank.space.barrier().wait();
+  }
+}
+
+// A counter in the part of the last rank, guarded by a mutex.
+void mutex_orders(RankSpace& rank) {
+  OwnedSegment& owned = rank.space.create_owned_segment("owned", part_bytes);
+  std::uint64_t& counter = words_of(owned, rank.size() - 1)[7];
+  for (std::uint64_t round = 0; round < rounds; ++round) {
+    rank.space.mutexes().lock(3);
+    counter = counter + 1;
+    rank.space.mutexes().unlock(3);
+  }
+  rank.space.barrier().wait();
+  const std::uint64_t found = counter;
+  rank.check(found == rounds * rank.size(), said("a counter in a mutex", found, rounds * rank.size()));
+  rank.space.barrier().wait();
+}
+
+// Atomic additions to neighbouring words of 1, 2, 4 and 8 bytes, beside plain writes of the owner to other
+// bytes; what a thread has added it sees at once.
+void atomics_are_exact(RankSpace& rank) {
+  OwnedSegment& owned = rank.space.create_owned_segment("owned", part_bytes);
+  std::byte* const at = owned.part(0);
+  std::uint64_t seen = 0;
+  for (std::uint64_t round = 0; round < rounds; ++round) {
+    const auto add = [&]<typename Word>(Word /*type*/, std::size_t offset) {
+      owned.run_atomic(at + offset, sizeof(Word),
+                       [](void* target) { std::atomic_ref(*static_cast<Word*>(target)).fetch_add(1); });
+    };
+    add(std::uint8_t{}, 0);
+    add(std::uint16_t{}, 2);
+    add(std::uint32_t{}, 4);
+    add(std::uint64_t{}, 8);
+    const std::uint64_t now = *reinterpret_cast<volatile std::uint64_t*>(at + 8);
+    rank.check(now > seen, said("a counter that this rank has raised", now, seen + 1));
+    seen = now;
+    if (rank.rank() == 0) *reinterpret_cast<volatile std::uint64_t*>(at + 16) = round;
+  }
+  rank.space.barrier().wait();
+  const std::uint64_t all = rounds * rank.size();
+  const auto check = [&](std::uint64_t found, std::uint64_t expected) {
+    rank.check(found == expected, said("a counter", found, expected));
+  };
+  check(*reinterpret_cast<std::uint8_t*>(at), all % 256);
+  check(*reinterpret_cast<std::uint16_t*>(at + 2), all);
+  check(*reinterpret_cast<std::uint32_t*>(at + 4), all);
+  check(*reinterpret_cast<std::uint64_t*>(at + 8), all);
+  check(*reinterpret_cast<std::uint64_t*>(at + 16), rounds - 1);
+  rank.space.barrier().wait();
+}
+
+// The owner's part never faults, so that the kernel may write there.
+void kernel_writes_at_the_owner(RankSpace& rank) {
+  OwnedSegment& owned = rank.space.create_owned_segment("owned", part_bytes);
+  for (std::uint64_t round = 1; round <= 5; ++round) {
+    std::byte* const mine = owned.part(rank.rank()) + round * 4096;
+    const auto sent = static_cast<std::uint64_t>(rank.rank() * 1000 + round);
+    int ends[2];
+    rank.check(::pipe(ends) == 0, "no pipe");
+    rank.check(::write(ends[1], &sent, sizeof sent) == sizeof sent, "nothing written");
+    rank.check(::read(ends[0], mine, sizeof sent) == sizeof sent, "the kernel cannot write to a stack");
+    ::close(ends[0]);
+    ::close(ends[1]);
+    rank.space.barrier().wait();
+    for (Rank other = 0; other < rank.size(); ++other) {
+      const std::uint64_t found = words_of(owned, other)[round * 512];
+      rank.check(found == other * 1000 + round, said("what the kernel wrote", found, other * 1000 + round));
+    }
+    rank.space.barrier().wait();
+  }
+}
+
+struct Case {
+  const char* name;
+  void (*body)(RankSpace& rank);
+
+  friend std::ostream& operator<<(std::ostream& out, const Case& which) { return out << which.name; }
+};
+
+class OwnedSegments : public testing::TestWithParam<std::tuple<Case, Machine, Rank>> {};
+
+TEST_P(OwnedSegments, Hold) {
+  const auto& [which, machine, ranks] = GetParam();
+  const std::string failed = run_space(machine, ranks, {}, which.body);
+  if (failed.rfind("skipped: ", 0) == 0) GTEST_SKIP() << failed;
+  EXPECT_EQ(failed, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, OwnedSegments,
+    testing::Combine(testing::Values(Case{"OwnersWrite", &owners_write},
+                                     Case{"NeighbouringBytes", &all_write_neighbouring_bytes},
+                                     Case{"MutexOrders", &mutex_orders}, Case{"Atomics", &atomics_are_exact},
+                                     Case{"KernelWrites", &kernel_writes_at_the_owner}),
+                     testing::ValuesIn(machines), testing::Values(Rank{2}, Rank{3})),
+    [](const auto& param) {
+      return std::string(std::get<0>(param.param).name) + "_" + std::get<1>(param.param).name + "_" +
+             std::to_string(std::get<2>(param.param));
+    });
+
+}  // namespace
+
+}  // namespace craton::space::test
