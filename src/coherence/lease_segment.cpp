@@ -240,7 +240,7 @@ void LeaseSegment::fetch(std::uint64_t index, Block& block) {
     Counters::add(source.written ? counters_.slow_reads : counters_.zero_reads);
   }
   if (source.written) {  // else nobody has published anything: what we have is right
-    const fabric::RegionId region = floating() ? data_region_ : home_region_;
+    const fabric::RegionId region = published_region();
     if (block.dirty) {
       CRATON_ASSERT(block.has_twin);
       const ScratchPool::Buffer incoming(scratch_);

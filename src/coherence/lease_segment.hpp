@@ -86,6 +86,16 @@ class LeaseSegment final : public vm::FaultHandler {
   bool floating() const noexcept { return dials_.home == Home::floating; }
   bool directory() const noexcept { return dials_.invalidation == Invalidation::directory; }
   bool fast() const noexcept { return dials_.release == Release::fast; }
+  /// At the home of a block its twin is what was published last, and that is what others fetch. From the copy
+  /// they could get a value that is not released, and that is overwritten by the published one before the
+  /// release finds the block unchanged and says nothing.
+  bool has_published_twins() const noexcept { return floating() && (!fast() || dials_.hot_blocks); }
+  fabric::RegionId published_region() const noexcept {
+    if (!floating()) return home_region_;
+    return has_published_twins() ? twin_region_ : data_region_;
+  }
+  /// With `busy`, of a block whose home is here and which is about to be published.
+  void renew_published_twin(std::uint64_t index) noexcept;
   /// This rank is its home, and so its copy has all that was published.
   bool owns(std::uint64_t index) const noexcept {
     return floating() && lease::is_open(words_.own_lease(index));

@@ -186,7 +186,7 @@ void LeaseSegment::refresh_stale(Stale& stale) {
     }
     fetches.push_back({.index = index, .source = source, .to = to});
   }
-  const fabric::RegionId region = floating() ? data_region_ : home_region_;
+  const fabric::RegionId region = published_region();
   fabric::Completion completion;
   for (std::size_t first = 0; first < fetches.size();) {
     std::size_t last = first + 1;

@@ -91,6 +91,7 @@ bool LeaseSegment::release_at_home(std::uint64_t index, Block& block, std::vecto
     return false;
   };
   const auto publish_here = [&] {
+    renew_published_twin(index);
     publish_at_home(index, block, notices);
     Counters::add(counters_.fast_releases);
   };
@@ -107,7 +108,6 @@ bool LeaseSegment::release_at_home(std::uint64_t index, Block& block, std::vecto
     if (unchanged(index)) {
       Counters::add(counters_.unchanged);
     } else {
-      if (block.pinned) std::memcpy(twin(index), data(index), block_bytes_);
       publish_here();
     }
     return block.pinned || make_clean();
@@ -122,7 +122,6 @@ bool LeaseSegment::release_at_home(std::uint64_t index, Block& block, std::vecto
     return make_clean();
   }
   block.unchanged = 0;
-  std::memcpy(twin(index), data(index), block_bytes_);
   publish_here();
   return true;
 }
@@ -144,7 +143,7 @@ bool LeaseSegment::merge_and_move(std::uint64_t index, Block& block, std::vector
   }
   // What was taken from here with the home has no notice of ours yet. Where sharers are told, they may not
   // have been told yet; then we make sure of that by doing it ourselves.
-  if (unchanged(index) && (block.taken_ts == 0 || !directory())) {
+  if (has_published_twins() && unchanged(index) && (block.taken_ts == 0 || !directory())) {
     Counters::add(counters_.unchanged);
     announce_taken(index, block, notices);
     if (is_open && !is_time_to_cool(block)) return true;
@@ -161,16 +160,19 @@ bool LeaseSegment::merge_and_move(std::uint64_t index, Block& block, std::vector
 
   const Taken taken = take_home(index, block, is_open);
   Counters::add(counters_.merges);
+  renew_published_twin(index);
   if (is_open) {
-    const bool keeps_twin = dials_.hot_blocks || !fast();
-    if (keeps_twin) std::memcpy(twin(index), data(index), block_bytes_);
-    block.has_twin = keeps_twin;
+    block.has_twin = has_published_twins();
     words_.set_own_exposed(index, true);
   } else {
     block.dirty = block.has_twin = false;
   }
   publish_taken(index, block, taken, notices);
   return is_open;
+}
+
+void LeaseSegment::renew_published_twin(std::uint64_t index) noexcept {
+  if (has_published_twins()) std::memcpy(twin(index), data(index), block_bytes_);
 }
 
 /// Takes the lock from the home elsewhere, and its bytes, into which those written here are merged. From then

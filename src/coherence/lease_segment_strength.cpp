@@ -24,6 +24,7 @@ void LeaseSegment::become_home(std::uint64_t index, std::vector<WriteNotice>& no
     return publish_at_fixed_home(
         index, block, {.from = before, .write_ts = words.write_ts, .updater = words.updater}, notices);
   }
+  renew_published_twin(index);
   if (lock_.try_lock_own(index)) {
     publish_at_home(index, block, notices);
     return lock_.unlock(index);

@@ -20,7 +20,8 @@ bool LeaseSegment::update(std::uint64_t index, std::size_t offset, std::size_t b
   // Both: else it would be one more write of this rank to be published.
   const auto modify_word = [&] {
     modify(data(index) + offset);
-    if (block.dirty && block.has_twin) std::memcpy(twin(index) + offset, data(index) + offset, bytes);
+    if (has_published_twins() || (block.dirty && block.has_twin))
+      std::memcpy(twin(index) + offset, data(index) + offset, bytes);
   };
   const auto tell = [&](std::uint64_t updater) {
     if (updater != 0 && updater != own) locked(static_cast<fabric::Rank>(updater - 1));
@@ -46,11 +47,13 @@ bool LeaseSegment::update(std::uint64_t index, std::size_t offset, std::size_t b
   settle(index, block);
   const bool is_open = pages_.access(index) == vm::Access::write;
   Taken taken = take_home(index, block, is_open);
+  if (!block.dirty)
+    renew_published_twin(index);  // else it was merged as well, and has no writes of this moment
   tell(taken.updater);
   modify_word();
   taken.updater = own;
   if (block.dirty) {  // it stays so, but at home now: as if a write fault had found it here
-    block.has_twin = dials_.hot_blocks || !fast();
+    block.has_twin = has_published_twins();
     words_.set_own_exposed(index, true);
   }
   publish_taken(index, block, taken, notices);

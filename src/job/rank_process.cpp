@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -41,6 +42,11 @@ Pipe make_pipe(Rank rank) {
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
+bool is_one_program(const StartOrder& order) {
+  return std::any_of(order.environment.begin(), order.environment.end(),
+                     [](const auto& variable) { return variable.first == shared_variable; });
+}
+
 /// In the child: everything between fork and exec. The node has one thread, so it may allocate.
 /// \returns errno of what failed
 int become_rank(const StartOrder& order, Rank rank, pid_t node, int input, int out, int error, int control) {
@@ -54,11 +60,8 @@ int become_rank(const StartOrder& order, Rank rank, pid_t node, int input, int o
   if (::dup2(input, STDIN_FILENO) < 0 || ::dup2(out, STDOUT_FILENO) < 0 || ::dup2(error, STDERR_FILENO) < 0)
     return errno;
   if (::fcntl(control, F_SETFD, 0) != 0) return errno;
-  bool shared = false;
-  for (const auto& [name, value] : order.environment) {
-    ::setenv(name.c_str(), value.c_str(), 1);
-    shared = shared || name == shared_variable;
-  }
+  for (const auto& [name, value] : order.environment) ::setenv(name.c_str(), value.c_str(), 1);
+  const bool shared = is_one_program(order);
   // Ranks that share all memory have to find everything at the same addresses, also what is on the stack
   // below these variables.
   if (shared && ::personality(ADDR_NO_RANDOMIZE) < 0) return errno;
@@ -88,6 +91,15 @@ int wait_for_exec(int report) {
 RankProcess start_rank(const StartOrder& order, Rank rank) {
   RankProcess process;
   Pipe out = make_pipe(rank);
+  // The ranks of one program write to one pipe, so that what they write in turns arrives in turns. Of it the
+  // first one's process has the end to read.
+  static UniqueFd shared_out;
+  const bool is_shared = is_one_program(order);
+  if (is_shared && rank == order.first_rank) shared_out.reset(::fcntl(out.write.get(), F_DUPFD_CLOEXEC, 0));
+  if (is_shared && shared_out && rank != order.first_rank)
+    out.write.reset(::fcntl(shared_out.get(), F_DUPFD_CLOEXEC, 0));
+  if (is_shared && rank + 1 == order.first_rank + order.rank_count) shared_out.reset();
+  if (!out.write) cannot_start(rank, errno);
   Pipe error = make_pipe(rank);
   Pipe report = make_pipe(rank);
   Pipe input;

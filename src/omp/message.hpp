@@ -14,13 +14,15 @@ struct Message {
     ask,        ///< for a task
     lend,       ///< the answer: here is one
     none,       ///< the answer: there is none
+    later,      ///< the answer: not before the one who asks has left the barrier that it waits at
     returned,   ///< a lent task has ended, with all that it made
     turn,       ///< the ordered parts of a loop are done up to an iteration
   };
   Kind kind;
-  std::uint32_t region;  ///< number of the region, modulo 2^16
-  std::uint64_t id;      ///< of a task at its owner; of a work share
-  std::uint64_t value;   ///< where the turn is
+  std::uint32_t region;   ///< number of the region, modulo 2^16
+  std::uint64_t id;       ///< of a task at its owner; of a work share
+  std::uint64_t value;    ///< how often the sender has offered work; where the turn is
+  std::uint32_t meeting;  ///< barriers of the region that the sender has left
   struct Lent {
     void (*function)(void*);
     void* block;

@@ -16,7 +16,12 @@ void TaskPool::send(fabric::Rank to, const Message& message) {
 }
 
 Message TaskPool::message_of(Message::Kind kind) const noexcept {
-  return {.kind = kind, .region = region_.load(std::memory_order_relaxed), .id = 0, .value = 0, .task = {}};
+  return {.kind = kind,
+          .region = region_.load(std::memory_order_relaxed),
+          .id = 0,
+          .value = 0,
+          .meeting = meeting_.load(std::memory_order_relaxed),
+          .task = {}};
 }
 
 // ---- The owner
@@ -71,16 +76,23 @@ void TaskPool::answer_askers() {
   std::vector<Answer> answers;
   {
     const std::lock_guard lock(lock_);
-    for (const fabric::Rank rank : askers_) {
-      Message message = message_of(Message::Kind::none);
-      if (!lend(message)) note_idle(rank);
-      answers.push_back({.to = rank, .message = message});
-    }
+    for (const Asker& asker : askers_) answers.push_back({.to = asker.rank, .message = answer_to(asker)});
     askers_.clear();
     asker_count_.store(0, std::memory_order_relaxed);
   }
   // Not with the lock: who has to wait for room runs handlers.
   for (const Answer& answer : answers) send(answer.to, answer.message);
+}
+
+/// With the lock: a loan, or why there is none.
+Message TaskPool::answer_to(const Asker& asker) {
+  Message message = message_of(Message::Kind::none);
+  if (asker.meeting < message.meeting) {
+    message.kind = Message::Kind::later;
+  } else if (!lend(message)) {
+    note_idle(asker.rank);
+  }
+  return message;
 }
 
 /// With the lock. \param message says that there is none, or becomes a loan \returns whether it did
@@ -135,7 +147,8 @@ bool TaskPool::has_work(fabric::Rank rank) const noexcept {
   const std::uint64_t region = region_.load(std::memory_order_relaxed) + std::uint64_t{1};
   const std::uint64_t work = said_[rank].work.load(std::memory_order_seq_cst);
   const std::uint64_t none = said_[rank].none.load(std::memory_order_seq_cst);
-  return work >> 32U == region && (none >> 32U != region || none < work);
+  return work >> 32U == region && (none >> 32U != region || none < work) &&
+         said_[rank].meeting.load(std::memory_order_seq_cst) <= meeting_.load(std::memory_order_relaxed);
 }
 
 /// Asks a rank that has said that it has work.
@@ -169,22 +182,24 @@ void TaskPool::arrived(fabric::Rank source, const Message& message) {
   const std::uint64_t said = (message.region + std::uint64_t{1}) << 32U | message.value;
   switch (message.kind) {
     case Message::Kind::work_here:
+      said_[source].meeting.store(message.meeting, std::memory_order_seq_cst);
       said_[source].work.store(said, std::memory_order_seq_cst);
       if (is_now) makes_tasks_.store(true, std::memory_order_relaxed);
       may_find_work_.store(true, std::memory_order_seq_cst);
       break;
     case Message::Kind::ask: {
-      Message answer = message_of(Message::Kind::none);
-      answer.region = message.region;
+      const Asker asker{.rank = source, .meeting = message.meeting};
       const std::lock_guard lock(lock_);
-      // Looked at with the lock, since regions change with it.
-      if (message.region != region_.load(std::memory_order_relaxed) || lend(answer))
-        return send(source, answer);
-      if (first_ == nullptr) {
-        note_idle(source);
+      // Looked at with the lock, with which regions change.
+      if (message.region != region_.load(std::memory_order_relaxed)) {
+        Message answer = message_of(Message::Kind::none);
+        answer.region = message.region;
         return send(source, answer);
       }
-      askers_.push_back(source);
+      const Message answer = answer_to(asker);
+      if (answer.kind != Message::Kind::none || first_ == nullptr) return send(source, answer);
+      // There is something, which has to be published first.
+      askers_.push_back(asker);
       asker_count_.fetch_add(1, std::memory_order_release);
       break;
     }
@@ -205,6 +220,10 @@ void TaskPool::arrived(fabric::Rank source, const Message& message) {
     }
     case Message::Kind::none:
       said_[source].none.store(said, std::memory_order_seq_cst);
+      is_asking_.store(false, std::memory_order_release);
+      break;
+    case Message::Kind::later:
+      if (is_now) said_[source].meeting.store(message.meeting, std::memory_order_seq_cst);
       is_asking_.store(false, std::memory_order_release);
       break;
     case Message::Kind::returned: {

@@ -28,13 +28,13 @@ TaskPool::~TaskPool() = default;
 
 void TaskPool::begin(fabric::Rank ranks, std::uint32_t size, std::uint32_t region) {
   CRATON_ASSERT(left_.load() == 0U);
-  std::vector<fabric::Rank> askers;
+  std::vector<Asker> askers;
   {
     const std::lock_guard lock(lock_);
     askers = std::exchange(askers_, {});
     asker_count_.store(0, std::memory_order_relaxed);
   }
-  for (const fabric::Rank asker : askers) send(asker, message_of(Message::Kind::none));
+  for (const Asker& asker : askers) send(asker.rank, message_of(Message::Kind::none));
   const std::lock_guard lock(lock_);
   ranks_ = ranks;
   size_ = size;
@@ -44,6 +44,7 @@ void TaskPool::begin(fabric::Rank ranks, std::uint32_t size, std::uint32_t regio
   offers_ = 0;
   has_priorities_ = false;
   region_.store(region, std::memory_order_relaxed);
+  meeting_.store(0, std::memory_order_relaxed);
   if (ranks == 1) return;
   for (fabric::Rank rank = 0; rank < ranks; ++rank) idle_[rank] = rank != runtime_.rank();
   idle_count_.store(ranks - 1, std::memory_order_relaxed);
@@ -189,6 +190,14 @@ void TaskPool::end_undeferred(std::unique_ptr<Task> task) {
 void TaskPool::wake() {
   gate_.open();
   if (in_fabric_.load(std::memory_order_seq_cst) != 0) runtime_.platform().fabric().notify();
+}
+
+void TaskPool::left_barrier() noexcept {
+  {
+    const std::lock_guard lock(lock_);
+    meeting_.fetch_add(1, std::memory_order_relaxed);
+  }
+  may_find_work_.store(true, std::memory_order_release);
 }
 
 // ---- Waiting

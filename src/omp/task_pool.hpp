@@ -11,6 +11,8 @@
 /// loan wrote is published before it goes back, and learnt before it counts as ended. All that it made goes
 /// with it: a barrier or taskgroup of its owner need not know of tasks elsewhere.
 ///
+/// A rank that has left a barrier does not lend to one that has not: its loan could not be learnt before.
+///
 /// Invariant: a rank takes part in a barrier only when all tasks made there have ended but those that belong
 /// to loans. So when all ranks have come, there are none.
 ///
@@ -85,6 +87,8 @@ class TaskPool {
   };
   /// Makes all who wait look again.
   void wake();
+  /// All ranks have met, and are about to leave.
+  void left_barrier() noexcept;
 
   // ---- Messages, in handlers
 
@@ -92,6 +96,10 @@ class TaskPool {
 
  private:
   enum class Pick : std::uint8_t { any, children, group };
+  struct Asker {
+    fabric::Rank rank;
+    std::uint32_t meeting;  ///< barriers of the region that it has left
+  };
 
   void wait(Thread& thread, Pick pick, const TaskGroup* group, bool serves_fabric, FunctionRef<bool()> done);
   Task* take(Pick pick, const Task* parent, const TaskGroup* group);
@@ -108,6 +116,7 @@ class TaskPool {
   void publish();
   bool may_ask() const noexcept;
   void ask();
+  Message answer_to(const Asker& asker);
   bool lend(Message& message);
   void answer_askers();
   void note_idle(fabric::Rank rank);
@@ -121,6 +130,7 @@ class TaskPool {
   fabric::Rank ranks_ = 1;
   std::uint32_t size_ = 1;
   std::atomic<std::uint32_t> region_{0};
+  std::atomic<std::uint32_t> meeting_{0};  ///< barriers of the region that this rank has left
 
   fiber::Mutex lock_;
   Task* first_ = nullptr;  ///< of the queue: by priority, then by age
@@ -138,7 +148,7 @@ class TaskPool {
   std::vector<bool> idle_;               ///< ranks that have found nothing here
   std::uint32_t offers_ = 0;             ///< how often some were told
   std::atomic<std::uint32_t> idle_count_{0};
-  std::vector<fabric::Rank> askers_;  ///< ranks that wait for an answer
+  std::vector<Asker> askers_;  ///< ranks that wait for an answer
   std::atomic<std::uint32_t> asker_count_{0};
   struct Return {
     fabric::Rank borrower;
@@ -152,6 +162,7 @@ class TaskPool {
   struct Said {
     std::atomic<std::uint64_t> work{0};
     std::atomic<std::uint64_t> none{0};
+    std::atomic<std::uint32_t> meeting{0};  ///< barriers that it had left
   };
   std::unique_ptr<Said[]> said_;
   std::atomic<bool> may_find_work_{false};

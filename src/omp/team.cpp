@@ -123,6 +123,7 @@ void Team::meet_ranks(Meeting kind, std::uint32_t site) {
   note.count = given_ != nullptr ? 1 : 0;
   note.words[0] = reinterpret_cast<std::uintptr_t>(given_);
   barrier.meet(shape_.ranks, site, &note, &meanwhile);
+  tasks_.left_barrier();
   if (note.count != 0) given_ = reinterpret_cast<void*>(note.words[0]);
 }
 

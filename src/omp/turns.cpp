@@ -71,8 +71,12 @@ fabric::Rank Turns::next_rank(const LoopPosition& position, std::uint32_t thread
 }
 
 void Turns::send(fabric::Rank to, std::uint64_t share, std::uint64_t iteration) {
-  const Message message{
-      .kind = Message::Kind::turn, .region = region_, .id = share, .value = iteration, .task = {}};
+  const Message message{.kind = Message::Kind::turn,
+                        .region = region_,
+                        .id = share,
+                        .value = iteration,
+                        .meeting = 0,
+                        .task = {}};
   static_cast<void>(
       runtime_.platform().fabric().send(to, runtime_.message_handler(), &message, sizeof message));
 }

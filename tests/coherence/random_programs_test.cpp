@@ -41,7 +41,8 @@ struct Item {
   SegmentId segment;
   std::uint64_t offset;
   std::size_t bytes;
-  std::uint64_t value = 0;  ///< what a read must return now
+  std::uint64_t value = 0;   ///< what a read must return now
+  std::uint64_t before = 0;  ///< what a write may bring back
 };
 
 struct Group {
@@ -227,10 +228,6 @@ class RandomRun {
               ", block " + std::to_string(race.block) + ", byte " + std::to_string(race.first_byte));
         },
         this);
-    if (random_.one_in(4)) {
-      LeaseSegment& segment = ranks_[rank]->protocol().segment(0);
-      segment.pin(random_.below(segment.blocks()));
-    }
     unsigned left = threads_;
     for (unsigned thread = 1; thread < threads_; ++thread) {
       world_->spawn(rank, [this, thread, &left](SimFabric& own) {
@@ -253,7 +250,11 @@ class RandomRun {
   void run_thread(Rank rank, unsigned thread) {
     const int self = static_cast<int>(rank * threads_ + thread);
     space::Barrier& barrier = ranks_[rank]->barrier();
-    barrier.wait();
+    barrier.wait();  // before it some ranks may not have their segments
+    if (thread == 0 && random_.one_in(4)) {
+      LeaseSegment& segment = ranks_[rank]->protocol().segment(0);
+      segment.pin(random_.below(segment.blocks()));
+    }
     if (roams_ && thread == 0) {
       ++roamers_[rank];
       world_->spawn(rank, [this](SimFabric& own) { roam(own); });
@@ -404,8 +405,13 @@ class RandomRun {
     item.value = value;
   }
 
-  std::uint64_t random_value(const Item& item) {
-    const std::uint64_t value = random_.one_in(8) ? item.value : random_.next();
+  /// Sometimes the value that is there, or was there before: a write that changes nothing since the last
+  /// release.
+  std::uint64_t random_value(Item& item) {
+    std::uint64_t value = random_.next();
+    if (random_.one_in(8)) value = item.value;
+    if (random_.one_in(3)) value = item.before;
+    item.before = item.value;
     return item.bytes == 8 ? value : value & ((std::uint64_t{1} << (item.bytes * 8)) - 1);
   }
 

@@ -1,0 +1,154 @@
+/// \file
+/// Unmodified OpenMP programs, one for each family of constructs, under `craton run`: they say what they say
+/// with libgomp in one process, and threads of every rank took part in each of their regions.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <ostream>
+#include <sstream>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "launched_job.hpp"
+
+namespace craton {
+
+namespace {
+
+using job::LaunchedJob;
+
+struct Way {
+  int ranks;
+  int threads;  ///< of each rank
+  bool is_isolated;
+
+  int all_threads() const { return ranks * threads; }
+  friend std::ostream& operator<<(std::ostream& out, const Way& way) { return out << way.name(); }
+  std::string name() const {
+    return std::to_string(ranks) + "x" + std::to_string(threads) + (is_isolated ? "_isolated" : "");
+  }
+  std::vector<std::string> arguments() const {
+    std::vector<std::string> words{"--share=auto", "-n", std::to_string(ranks), "--threads",
+                                   std::to_string(threads)};
+    if (is_isolated) words.insert(words.end(), {"--isolate-nodes", "--transport", "tcp"});
+    return words;
+  }
+};
+const std::vector<Way> ways{{1, 1, false}, {1, 2, false}, {2, 1, false}, {2, 2, false},
+                            {4, 1, false}, {4, 2, false}, {2, 1, true},  {4, 1, true}};
+
+struct Program {
+  std::string name;
+  std::string variant;
+  std::vector<std::string> variables;  ///< NAME=VALUE, where # stands for the number of all threads
+
+  friend std::ostream& operator<<(std::ostream& out, const Program& program) {
+    return out << program.name << program.variant;
+  }
+};
+
+std::vector<Program> programs() {
+  std::vector<Program> all;
+  std::istringstream names(CRATON_RUN_NAMES);
+  for (std::string name; names >> name;) all.push_back({name, "", {}});
+  all.push_back({"environment",
+                 "_levels",
+                 {"OMP_NUM_THREADS=#,2,3", "OMP_MAX_ACTIVE_LEVELS=3", "OMP_SCHEDULE=dynamic,5"}});
+  all.push_back({"environment",
+                 "_limits",
+                 {"OMP_NUM_THREADS=#,2", "OMP_THREAD_LIMIT=100", "OMP_SCHEDULE=nonmonotonic:guided,3",
+                  "OMP_DYNAMIC=false", "OMP_NESTED=true", "OMP_MAX_TASK_PRIORITY=4", "OMP_STACKSIZE=2M"}});
+  return all;
+}
+
+/// Variables of the environment, gone at the end.
+class Variables {
+ public:
+  Variables(const std::vector<std::string>& variables, int threads) {
+    for (const std::string& variable : variables) {
+      const std::size_t equals = variable.find('=');
+      std::string value = variable.substr(equals + 1);
+      const std::size_t mark = value.find('#');
+      if (mark != std::string::npos) value.replace(mark, 1, std::to_string(threads));
+      names_.push_back(variable.substr(0, equals));
+      ::setenv(names_.back().c_str(), value.c_str(), 1);
+    }
+  }
+  ~Variables() {
+    for (const std::string& name : names_) ::unsetenv(name.c_str());
+  }
+  Variables(const Variables&) = delete;
+  Variables& operator=(const Variables&) = delete;
+
+ private:
+  std::vector<std::string> names_;
+};
+
+struct Outcome {
+  int code;
+  std::string output;
+  std::string error;
+};
+
+/// In one process, with libgomp.
+Outcome run_natively(const std::string& name) {
+  const std::string errors = testing::TempDir() + "craton-run-" + std::to_string(::getpid());
+  // Threads that wait must not take the processor from the others: there may be more of them than processors.
+  const std::string command = "OMP_WAIT_POLICY=passive '" + job::program(name) + "' 2>'" + errors + "'";
+  FILE* const stream = ::popen(command.c_str(), "r");
+  if (stream == nullptr) return {-1, "", "cannot run " + command};
+  Outcome outcome{};
+  char buffer[4096];
+  for (std::size_t bytes = 0; (bytes = std::fread(buffer, 1, sizeof buffer, stream)) > 0;)
+    outcome.output.append(buffer, bytes);
+  const int status = ::pclose(stream);
+  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  outcome.error = job::content_of(errors);
+  std::filesystem::remove(errors);
+  return outcome;
+}
+
+using Tested = std::tuple<Program, Way>;
+
+class OpenMpPrograms : public testing::TestWithParam<Tested> {};
+
+TEST_P(OpenMpPrograms, SayTheSameOverRanks) {
+  const auto& [program, way] = GetParam();
+  Outcome native;
+  {
+    const Variables number({"OMP_NUM_THREADS=#"}, way.all_threads());
+    const Variables variables(program.variables, way.all_threads());
+    native = run_natively(program.name);
+  }
+  ASSERT_EQ(native.code, 0) << native.error;
+  const std::string in_one = "processes: 1,";
+  ASSERT_EQ(native.error.substr(0, in_one.size()), in_one);
+
+  ::unsetenv("OMP_NUM_THREADS");
+  const Variables variables(program.variables, way.all_threads());
+  std::vector<std::string> arguments = way.arguments();
+  arguments.insert(arguments.end(), {"--", job::program(program.name)});
+  LaunchedJob job(arguments);
+  EXPECT_EQ(job::finish_clean(job), 0);
+  EXPECT_EQ(job.output(), native.output);
+  // The fewest processes that any region ran in, and the name of its check: the first if all are equal.
+  EXPECT_EQ(job.error(),
+            "processes: " + std::to_string(way.ranks) + "," + native.error.substr(in_one.size()));
+}
+
+std::string name_of(const testing::TestParamInfo<Tested>& tested) {
+  const auto& [program, way] = tested.param;
+  return program.name + program.variant + "_" + way.name();
+}
+
+INSTANTIATE_TEST_SUITE_P(Run, OpenMpPrograms,
+                         testing::Combine(testing::ValuesIn(programs()), testing::ValuesIn(ways)), name_of);
+
+}  // namespace
+
+}  // namespace craton
