@@ -54,6 +54,7 @@ class ControlChannel final : public fabric::Bootstrap {
   // One frame each; none blocks for longer than the node takes to empty its socket.
   void send_ready() { send(FrameKind::ready, {}); }
   void send_finalized() { send(FrameKind::finalized, {}); }
+  void send_ended(std::uint8_t exit_code) { send(FrameKind::ended, encode_number(exit_code)); }
   /// Drops the report if the socket is full: it is a hint, the node sees the death itself. Does not block.
   void report_peer_lost(Rank peer) noexcept;
 

@@ -46,8 +46,9 @@ enum class FrameKind : std::uint16_t {
   peer_lost,      ///< R→N→L: the rank has lost the connection to another
   lost,           ///< L→N→R: a rank has died
   fault,          ///< N→L: rank, text: the rank broke the rules of this protocol
+  ended,  ///< R→N→L: the program has ended with this exit code; so does the job, and nothing is wrong
 };
-inline constexpr FrameKind last_frame_kind = FrameKind::fault;
+inline constexpr FrameKind last_frame_kind = FrameKind::ended;
 
 struct Frame {
   FrameKind kind;

@@ -1,5 +1,6 @@
 #include "job/job.hpp"
 
+#include <poll.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -229,6 +230,19 @@ void Job::finalize() {
   fabric_.progress().unwatch(found_.control->fd());
   watched_ = false;
   found_.control->send_finalized();
+}
+
+void Job::end(int exit_code) noexcept {
+  constexpr int patience_ms = 10'000;
+  try {
+    if (found_.control != nullptr) {
+      found_.control->send_ended(static_cast<std::uint8_t>(exit_code));
+      // Leaving first would look like death to the others, and they would say so.
+      ::poll(nullptr, 0, patience_ms);
+    }
+  } catch (const Error&) {  // the node has gone, and this process will
+  }
+  ::_exit(exit_code);
 }
 
 }  // namespace craton::job

@@ -50,6 +50,10 @@ class Job {
   /// Leaves the job in order. Collective; blocks until every rank is here. After it only the destructor may
   /// be called. \throws Error peer_lost
   void finalize();
+  /// The program has ended with this code: ends the job at once, whatever its ranks are doing, and not as a
+  /// failure. For a program that is one in all ranks. Any rank and thread; from others than `craton run` only
+  /// this process.
+  [[noreturn]] void end(int exit_code) noexcept;
 
  private:
   /// How this rank found the others; one of the pointers below is the bootstrap.

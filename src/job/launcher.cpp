@@ -186,6 +186,12 @@ void Launcher::from_rank(std::size_t index, const Frame& frame) {
       if (report.number >= size_) refuse(fmt::format("it speaks of rank {} of {}", report.number, size_));
       return rank_lost_peer(report.rank, report.number);
     }
+    case FrameKind::ended: {
+      const RankNumber ended = RankNumber::decode(frame.body);
+      record(index, ended.rank);
+      if (ended.number > 255) refuse(fmt::format("it speaks of exit code {}", ended.number));
+      return program_ended(static_cast<int>(ended.number));
+    }
     case FrameKind::fault: {
       const RankBytes fault = RankBytes::decode(frame.body);
       record(index, fault.rank);

@@ -73,6 +73,13 @@ void Launcher::rank_exited(const RankExit& exit) {
        code != 0 ? code : failure_exit_code, exit.rank);
 }
 
+/// Its rank has said so instead of leaving the others without a word, and waits for its own end.
+void Launcher::program_ended(int exit_code) {
+  if (exit_code_ || phase_ >= Phase::ending) return;
+  exit_code_ = exit_code;
+  end_job(0);
+}
+
 void Launcher::rank_lost_peer(Rank rank, Rank peer) {
   if (!ranks_[rank].blamed) ranks_[rank].blamed = peer;
   if (exit_code_ || complainer_) return;

@@ -64,6 +64,7 @@ class Launcher {
   void fail(const std::string& message, int exit_code, std::optional<Rank> lost = {});
   Rank first_lost_of(Rank rank) const;
   void rank_exited(const RankExit& exit);
+  void program_ended(int exit_code);
   void rank_lost_peer(Rank rank, Rank peer);
   void judge_lost_connection();
   void node_channel_closed(std::size_t index, const std::string& why);

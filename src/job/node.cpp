@@ -191,6 +191,8 @@ void Node::from_rank(LocalRank& rank, const Frame& frame) {
       activity.rank = rank.rank;
       return launcher_.send(FrameKind::activity, activity.encode());
     }
+    case FrameKind::ended:
+      return launcher_.send(FrameKind::ended, RankNumber{rank.rank, decode_number(frame.body)}.encode());
     case FrameKind::peer_lost:
       return launcher_.send(FrameKind::peer_lost, RankNumber{rank.rank, decode_number(frame.body)}.encode());
     default:

@@ -12,7 +12,9 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "posix/allocation.hpp"
 #include "posix/shared_program.hpp"
+#include "posix/streams.hpp"
 
 extern "C" {
 void* __libc_malloc(std::size_t bytes);
@@ -40,6 +42,19 @@ inline SharedProgram* sharing(const void* caller) noexcept {
 inline bool is_shared(const void* pointer) noexcept {
   SharedProgram* const program = shared_program();
   return program != nullptr && program->heap().contains(pointer);
+}
+
+/// For the C library itself.
+void* allocate_privately(std::size_t bytes) noexcept {
+  if (craton::posix::OpeningStream::now()) [[unlikely]] {
+    if (void* const stream = craton::posix::stream_memory().allocate(bytes)) return stream;
+  }
+  return __libc_malloc(bytes);
+}
+
+void free_privately(void* pointer) noexcept {
+  if (craton::posix::stream_memory().owns(pointer)) return craton::posix::stream_memory().free(pointer);
+  __libc_free(pointer);
 }
 
 void* allocate(SharedProgram& program, std::size_t bytes) noexcept {
@@ -100,12 +115,12 @@ extern "C" {
 
 [[gnu::visibility("default")]] void* malloc(std::size_t bytes) {
   SharedProgram* const program = sharing(__builtin_return_address(0));
-  return program == nullptr ? __libc_malloc(bytes) : allocate(*program, bytes);
+  return program == nullptr ? allocate_privately(bytes) : allocate(*program, bytes);
 }
 
 [[gnu::visibility("default")]] void free(void* pointer) {
   if (pointer == nullptr) return;
-  if (!is_shared(pointer)) return __libc_free(pointer);
+  if (!is_shared(pointer)) return free_privately(pointer);
   const int before = errno;
   release(*shared_program(), pointer);
   errno = before;
@@ -180,4 +195,26 @@ extern "C" {
   return (word & ~std::size_t{7}) - 2 * sizeof word + ((word & 2) != 0 ? 0 : sizeof word);
 }
 
+[[gnu::visibility("hidden")]] void* craton_program_malloc(std::size_t bytes) {
+  SharedProgram* const program = shared_program();
+  return program == nullptr ? __libc_malloc(bytes) : allocate(*program, bytes);
+}
+
+[[gnu::visibility("hidden")]] void* craton_program_realloc(void* pointer, std::size_t bytes) {
+  if (pointer == nullptr) return craton_program_malloc(bytes);
+  return realloc(pointer, bytes);
+}
+
 }  // extern "C"
+
+namespace craton::posix {
+
+void* hand_over(void* own, std::size_t bytes) noexcept {
+  if (shared_program() == nullptr || own == nullptr) return own;
+  void* const given = allocate(*shared_program(), bytes);
+  if (given != nullptr) std::memcpy(given, own, bytes);
+  __libc_free(own);
+  return given;
+}
+
+}  // namespace craton::posix

@@ -47,17 +47,45 @@ void at_exit(int status, void* /*context*/) {
   shared_program()->finish(status);
 }
 
+void at_quick_exit_handler() {
+  shared_program()->end_quickly();
+}
+
+/// While main runs.
+class InMain {
+ public:
+  InMain() = default;
+  InMain(const InMain&) = delete;
+  InMain& operator=(const InMain&) = delete;
+  ~InMain() {
+    if (!has_returned_) craton::posix::Stacks::thread_ended();
+  }
+  int returned(int status) noexcept {
+    has_returned_ = true;
+    return status;
+  }
+
+ private:
+  bool has_returned_ = false;  ///< else pthread_exit() unwinds
+};
+
+int run_main(int argc, char** argv, char** environment) {
+  InMain scope;
+  return scope.returned(start_arguments.main(argc, argv, environment));
+}
+
 void* run_program(void* /*argument*/) {
   const StartArguments& with = start_arguments;
   ::on_exit(&at_exit, nullptr);
   craton::omp::attach_master();
-  with.start(with.main, with.argc, with.argv, with.init, with.fini, with.loader_fini, with.stack_end);
+  with.start(&run_main, with.argc, with.argv, with.init, with.fini, with.loader_fini, with.stack_end);
   return nullptr;
 }
 
 [[noreturn]] void start_shared() {
   try {
     auto* const program = new SharedProgram;  // to the end of the process
+    ::at_quick_exit(&at_quick_exit_handler);
     craton::posix::set_shared_program(program);
     craton::posix::start_monitor(*program);
     craton::posix::patch_program(*program);

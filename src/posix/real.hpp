@@ -16,7 +16,7 @@ extern "C" {
 
 namespace craton::posix {
 
-/// Finds them all. When this library is loaded, before its C++ library starts.
-[[gnu::constructor(101)]] void find_real_functions();
+/// Finds them all. The first call of any does it; no constructor is needed, which might come too late.
+void find_real_functions();
 
 }  // namespace craton::posix

@@ -1,6 +1,7 @@
 #include "posix/shared_program.hpp"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -18,7 +19,9 @@
 #include "base/line_writer.hpp"
 #include "omp/process.hpp"
 #include "omp/settings.hpp"
+#include "posix/descriptors.hpp"
 #include "posix/real.hpp"
+#include "posix/streams.hpp"
 
 namespace craton::posix {
 
@@ -28,6 +31,7 @@ namespace {
 constexpr fabric::RegionId agreement_region = fabric::max_regions - 1;
 constexpr fabric::RegionId omp_regions = fabric::max_regions - 64;
 constexpr fabric::HandlerId agreement_handler = fabric::max_handlers - 1;
+constexpr fabric::HandlerId end_handler = fabric::max_handlers - 2;
 constexpr fabric::HandlerId omp_handlers = fabric::max_handlers - 64;
 
 /// OpenMP's come first: a program may have a million locks.
@@ -37,6 +41,14 @@ constexpr std::uint32_t hashed_mutexes = 256;
 constexpr std::size_t page_bytes = 4096;
 
 std::atomic<SharedProgram*> current{nullptr};
+
+// How far the end is.
+constexpr std::uint32_t exit_asked = 1;  ///< by another rank
+constexpr std::uint32_t finished_here = 2;
+constexpr std::uint32_t finished_as_asked = 3;
+// What a rank tells rank 0.
+constexpr std::uint32_t has_left = 1;
+constexpr std::uint32_t exit_wanted = 2;
 
 capi::OpenSpaceOptions open_options(const Options& options) {
   capi::OpenSpaceOptions open;
@@ -64,7 +76,7 @@ void set_shared_program(SharedProgram* program) noexcept {
   current.store(program, std::memory_order_release);
 }
 
-SharedProgram::SharedProgram() : job_(job::Job::join()) {
+SharedProgram::SharedProgram() : job_(job::Job::join()), process_(::getpid()) {
   for (const LoadedObject& object : image_.objects()) {
     if (object.allocates_privately)
       private_callers_.insert(private_callers_.end(), object.code.begin(), object.code.end());
@@ -76,6 +88,9 @@ SharedProgram::SharedProgram() : job_(job::Job::join()) {
   stack_segment_ = &open_->space().create_owned_segment("stacks", sizes.part_bytes());
   stacks_.emplace(*stack_segment_, job_->rank(), sizes);
   share_data();
+  first_process_ = agreement_->gather(static_cast<std::uint64_t>(process_))[0];
+  stream_memory().share(*agreement_, rank());
+  fabric().set_handler(end_handler, &SharedProgram::hear, this);
 }
 
 SharedProgram::~SharedProgram() = default;
@@ -143,6 +158,14 @@ bool SharedProgram::is_shared(const void* address) noexcept {
   return stack_segment_->contains(address) || open_->space().find(address) != nullptr;
 }
 
+bool SharedProgram::may_fault(const void* address) noexcept {
+  if (stack_segment_->contains(address)) {
+    const std::byte* const own = stack_segment_->part(rank());
+    return address < own || address >= own + stack_segment_->part_bytes();
+  }
+  return open_->space().find(address) != nullptr;
+}
+
 // ---- Life
 
 void* SharedProgram::work(void* self) {
@@ -158,27 +181,40 @@ std::uint32_t SharedProgram::threads_a_rank() {
   cpu_set_t processors;
   if (::sched_getaffinity(0, sizeof processors, &processors) != 0) return 1;
   std::uint32_t ranks_here = 0;
+  const bool one_host =
+      job_->options().flag(Option::isolate_nodes);  // for trying out: they only act as if apart
   for (fabric::Rank other = 0; other < job_->size(); ++other) {
-    if (fabric().node_of(other) == fabric().node_of(rank())) ++ranks_here;
+    if (one_host || fabric().node_of(other) == fabric().node_of(rank())) ++ranks_here;
   }
   return std::max(1U, static_cast<std::uint32_t>(CPU_COUNT(&processors)) / ranks_here);
 }
 
 void SharedProgram::run(Stacks::Body body) {
   omp::start(*this, omp::Settings::from_environment(threads_a_rank(), rank()));
+  share_descriptors(*this);  // when the runtime has all of its own
   stacks_->start_first(rank() == 0 ? body : &SharedProgram::work, this);
   // Signals are for the program's own threads, but for those that this one may raise.
   sigset_t others;
   ::sigfillset(&others);
   for (const int own : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT}) ::sigdelset(&others, own);
   ::pthread_sigmask(SIG_BLOCK, &others, nullptr);
-  while (finished_.load() == 0) futex_wait(finished_, 0, no_deadline);
+  wait_for_end();
 
   try {
-    if (rank() == 0) omp::stop();
+    if (rank() == 0) {
+      // An exit inside of a region, or on another rank, comes out of the middle of the program: nobody can be
+      // waited for.
+      const bool in_order = finished_.load() == finished_here && !others_run();
+      if (in_order) omp::stop();
+      if (!in_order || !others_have_left()) end_at_once(status_.load());
+    } else {
+      tell_first(has_left, 0);
+    }
     open_->close();
     agreement_->close();
     job_->finalize();
+    // Its exit code alone would look like a failure of this rank.
+    if (rank() == 0 && status_.load() != 0) end_at_once(status_.load());
   } catch (const Error& error) {
     fail(error.what());
   }
@@ -186,17 +222,99 @@ void SharedProgram::run(Stacks::Body body) {
   __builtin_unreachable();
 }
 
+/// Blocks the initial thread. Where another rank asks for exit(), that runs on a thread of its own.
+void SharedProgram::wait_for_end() {
+  bool is_asked = false;
+  for (;;) {
+    const std::uint32_t now = finished_.load();
+    if (now == finished_here || now == finished_as_asked) return;
+    if (now == exit_asked && !is_asked) {
+      is_asked = true;
+      pthread_t thread = 0;
+      if (stacks_->start(&thread, nullptr, &SharedProgram::exit_here, this) != 0)
+        end_at_once(asked_status_.load());
+    }
+    futex_wait(finished_, now, no_deadline);
+  }
+}
+
+void* SharedProgram::exit_here(void* self) {
+  CRATON_REAL(exit)(static_cast<SharedProgram*>(self)->asked_status_.load());
+  __builtin_unreachable();
+}
+
+/// Rank 0: whether the others have come out of what they ran for the program. They do so at once unless they
+/// are in the middle of it, where they may wait for this rank.
+bool SharedProgram::others_have_left() {
+  constexpr TimeNs patience_ns = 1'000'000'000;
+  const TimeNs deadline_ns = fabric().clock().now_ns() + patience_ns;
+  const auto all_left = [this] { return ranks_left_.load() + 1 == fabric().size(); };
+  return fabric().wait_until(all_left, deadline_ns) == fabric::Status::ok;
+}
+
 void SharedProgram::finish(int status) {
   flush_output();
   status_.store(status);
-  finished_.store(1);
+  const bool as_asked = finished_.load() == exit_asked && !asked_in_order_.load();
+  finished_.store(as_asked ? finished_as_asked : finished_here);
   futex_wake(finished_, 1);
   for (;;) ::pause();
 }
 
-void SharedProgram::end_at_once(int status) {
-  CRATON_REAL(_exit)(status);
+void SharedProgram::last_thread_ended() noexcept {
+  std::uint32_t running = 0;
+  if (rank() != 0 || finished_.load() != running) return;
+  asked_status_.store(0);
+  asked_in_order_.store(true);
+  if (finished_.compare_exchange_strong(running, exit_asked)) futex_wake(finished_, 1);
+}
+
+void SharedProgram::end_at_once(int status) noexcept {
+  job_->end(status);
+}
+
+void SharedProgram::exit_on_first(int status) noexcept {
+  flush_output();
+  tell_first(exit_wanted, status);
+  for (;;) ::pause();
+}
+
+void SharedProgram::end_after_quick_exit(int status) {
+  status_.store(status);
+  CRATON_REAL(quick_exit)(status);
   __builtin_unreachable();
+}
+
+// ---- What ranks tell rank 0 at the end
+
+namespace {
+
+struct EndMessage {
+  std::uint32_t what;
+  std::int32_t status;
+};
+
+}  // namespace
+
+void SharedProgram::tell_first(std::uint32_t what, int status) noexcept {
+  const EndMessage message{.what = what, .status = status};
+  static_cast<void>(fabric().send(0, end_handler, &message, sizeof message));
+}
+
+void SharedProgram::hear(void* self, fabric::Rank /*source*/, const std::byte* payload,
+                         std::size_t bytes) noexcept {
+  auto& program = *static_cast<SharedProgram*>(self);
+  EndMessage message{};
+  if (bytes != sizeof message) return;
+  std::memcpy(&message, payload, sizeof message);
+  if (message.what == has_left) {
+    program.ranks_left_.fetch_add(1);
+    program.fabric().notify();
+    return;
+  }
+  std::uint32_t running = 0;
+  program.asked_status_.store(message.status);
+  if (program.finished_.compare_exchange_strong(running, exit_asked)) futex_wake(program.finished_, 1);
 }
 
 // ---- Platform
@@ -233,6 +351,13 @@ void SharedProgram::flush_output() noexcept {
 }
 
 void SharedProgram::fail(const std::string& message) noexcept {
+  constexpr int patience_ms = 10'000;
+  if (fabric().lost_ranks() != 0) {
+    // That one is the cause, and whoever started the ranks says so and ends them.
+    ::poll(nullptr, 0, patience_ms);
+  }
+  static std::atomic_flag said;
+  while (said.test_and_set()) ::pause();  // one cause, one message
   write_fully(STDERR_FILENO, fmt::format("craton: rank {}: {}\n", rank(), message));
   end_at_once(1);
 }

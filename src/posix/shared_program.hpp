@@ -11,6 +11,9 @@
 /// Threads: made by the initial thread of each rank before the program has started; then any.
 #pragma once
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -57,6 +60,9 @@ class SharedProgram final : public omp::Platform {
   }
   /// In the part of the heap, data or stacks that all ranks see.
   bool is_shared(const void* address) noexcept;
+  /// Whether the kernel may find a page there that is not accessible: shared, and no stack of this rank's
+  /// own.
+  bool may_fault(const void* address) noexcept;
 
   /// Runs the program: `body` on its first thread, at rank 0; elsewhere what OpenMP regions need. Blocks the
   /// initial thread to the end of the job. Does not return.
@@ -64,7 +70,22 @@ class SharedProgram final : public omp::Platform {
   /// The program ends with `status`, its handlers have run: tells the initial thread, and waits for ever.
   [[noreturn]] void finish(int status);
   /// Ends the job with `status` whatever the other threads are doing. From any rank.
-  [[noreturn]] void end_at_once(int status);
+  [[noreturn]] void end_at_once(int status) noexcept;
+  /// exit(status) on a rank other than 0: it is rank 0 that does it. Waits for ever.
+  [[noreturn]] void exit_on_first(int status) noexcept;
+  /// quick_exit(status): the handlers that the program has registered on this rank, then the end of the job.
+  [[noreturn]] void end_after_quick_exit(int status);
+  /// The last of those handlers.
+  [[noreturn]] void end_quickly() noexcept { end_at_once(status_.load()); }
+
+  /// No thread of the program runs on this rank any more: main has called pthread_exit(). At rank 0 that is
+  /// exit(0).
+  void last_thread_ended() noexcept;
+
+  /// False in a child that shares this process's memory, until it executes another program.
+  bool is_this_process() const noexcept { return ::getpid() == process_; }
+  /// The process of rank 0, as its own node counts.
+  std::uint64_t first_process() const noexcept { return first_process_; }
 
   // omp::Platform
   fabric::Fabric& fabric() override { return job_->fabric(); }
@@ -80,6 +101,11 @@ class SharedProgram final : public omp::Platform {
   void share_data();
   std::uint32_t threads_a_rank();
   static void* work(void* self);
+  static void hear(void* self, fabric::Rank source, const std::byte* payload, std::size_t bytes) noexcept;
+  static void* exit_here(void* self);
+  void tell_first(std::uint32_t what, int status) noexcept;
+  void wait_for_end();
+  bool others_have_left();
 
   std::unique_ptr<job::Job> job_;
   const Image image_;
@@ -88,8 +114,13 @@ class SharedProgram final : public omp::Platform {
   std::optional<capi::OpenSpace> open_;
   space::OwnedSegment* stack_segment_ = nullptr;
   std::optional<Stacks> stacks_;
+  const pid_t process_;
+  std::uint64_t first_process_ = 0;
   std::atomic<std::uint32_t> finished_{0};  ///< a futex
   std::atomic<int> status_{0};
+  std::atomic<int> asked_status_{0};         ///< rank 0: of an exit() that none of its threads can do
+  std::atomic<bool> asked_in_order_{false};  ///< no other rank is in the middle of the program
+  std::atomic<fabric::Rank> ranks_left_{0};  ///< rank 0: those that run nothing of the program any more
 };
 
 /// The program of this process; null where it is none of a job's, or not yet.

@@ -13,6 +13,7 @@
 
 #include "base/error.hpp"
 #include "posix/real.hpp"
+#include "posix/shared_program.hpp"
 #include "vm/thread_scope.hpp"
 
 namespace craton::posix {
@@ -77,10 +78,46 @@ StackSizes stack_sizes() {
           .threads = threads_most};
 }
 
+namespace {
+
+/// pthread_exit unwinds frames of ours with the process's unwinder, and runs their destructors with the one
+/// that is linked into this library. That one aborts unless it has made its tables, which it does at its
+/// first exception.
+void make_unwinder_ready() {
+  try {
+    throw 0;
+  } catch (int) {
+  }
+}
+
+}  // namespace
+
 Stacks::Stacks(space::OwnedSegment& segment, fabric::Rank rank, const StackSizes& sizes)
-    : part_(segment.part(rank)), sizes_(sizes) {}
+    : part_(segment.part(rank)), sizes_(sizes) {
+  make_unwinder_ready();
+}
 
 Stacks::~Stacks() = default;
+
+namespace {
+
+/// Threads of the program, from before they are made: the maker may end at once.
+std::atomic<std::size_t> running{0};
+
+/// One of them; its end is seen also where pthread_exit or a cancellation ends it.
+class RunningThread {
+ public:
+  RunningThread() = default;
+  RunningThread(const RunningThread&) = delete;
+  RunningThread& operator=(const RunningThread&) = delete;
+  ~RunningThread() { Stacks::thread_ended(); }
+};
+
+}  // namespace
+
+void Stacks::thread_ended() noexcept {
+  if (running.fetch_sub(1) == 1) shared_program()->last_thread_ended();
+}
 
 void* Stacks::enter(void* entry) {
   const std::unique_ptr<Entry> mine(static_cast<Entry*>(entry));
@@ -88,6 +125,7 @@ void* Stacks::enter(void* entry) {
   void* const argument = mine->argument;
   if (mine->kernel_thread != nullptr) mine->kernel_thread->store(::gettid());
   const vm::ThreadScope scope;
+  const RunningThread counted;
   return body(argument);
 }
 
@@ -95,10 +133,10 @@ void Stacks::start_first(Body body, void* argument) {
   pthread_attr_t attributes;
   ::pthread_attr_init(&attributes);
   ::pthread_attr_setstack(&attributes, part_ + page_bytes, sizes_.first_bytes - page_bytes);
-  ::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   static_cast<void>(::mprotect(part_, page_bytes, PROT_NONE));
   auto entry = std::make_unique<Entry>(Entry{.body = body, .argument = argument, .kernel_thread = nullptr});
   pthread_t thread = 0;
+  running.fetch_add(1);
   const int error = CRATON_REAL(pthread_create)(&thread, &attributes, &Stacks::enter, entry.get());
   ::pthread_attr_destroy(&attributes);
   if (error != 0) throw Error::from_errno("cannot start the program's first thread", error, "ulimit -u");
@@ -144,7 +182,9 @@ int Stacks::start(pthread_t* thread, const pthread_attr_t* attributes, Body body
   auto entry = std::make_unique<Entry>(
       Entry{.body = body, .argument = argument, .kernel_thread = &slot->kernel_thread});
   pthread_t started = 0;
+  running.fetch_add(1);
   const int error = CRATON_REAL(pthread_create)(&started, &made, &Stacks::enter, entry.get());
+  if (error != 0) running.fetch_sub(1);
   if (error == 0) {
     static_cast<void>(entry.release());
     slot->thread = started;

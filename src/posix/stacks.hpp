@@ -41,6 +41,9 @@ class Stacks {
   void start_first(Body body, void* argument);
   /// As pthread_create, which it calls, but for the stack: that is always one of ours.
   int start(pthread_t* thread, const pthread_attr_t* attributes, Body body, void* argument);
+  /// A thread of the program has ended. The C library ends main's where pthread_exit() is called there, with
+  /// no frame of ours to see it: who called main says so.
+  static void thread_ended() noexcept;
   /// The thread has been joined, or will never be: its stack is free when it has ended.
   void let_go(pthread_t thread);
 

@@ -54,7 +54,23 @@ struct SegmentSlot {
 struct Level {
   bool used = false;
   struct sigaction before {};
-  std::atomic<bool> spent{false};  // `before` wanted to be called once only
+  std::atomic<std::uint32_t> version{0};  // of `before`; odd while it changes
+  std::atomic<bool> spent{false};         // `before` wanted to be called once only
+
+  void set_before(const struct sigaction& action) noexcept {
+    version.fetch_add(1, std::memory_order_acq_rel);
+    before = action;
+    spent.store(false);
+    version.fetch_add(1, std::memory_order_release);
+  }
+  struct sigaction get_before() const noexcept {
+    for (;;) {
+      const std::uint32_t seen = version.load(std::memory_order_acquire);
+      const struct sigaction action = before;
+      std::atomic_thread_fence(std::memory_order_acquire);
+      if (seen % 2 == 0 && version.load(std::memory_order_relaxed) == seen) return action;
+    }
+  }
 };
 
 constexpr std::array signals = {SIGSEGV, SIGBUS};
@@ -205,7 +221,7 @@ std::uint64_t mask_of(const sigset_t& set) noexcept {
 }
 
 void pass_on(Level& level, int signal, siginfo_t* info, void* context) noexcept {
-  const struct sigaction& before = level.before;
+  const struct sigaction before = level.get_before();
   const bool takes_info = (before.sa_flags & SA_SIGINFO) != 0;
   const bool is_function = takes_info || (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN);
   const bool spent = (before.sa_flags & static_cast<int>(SA_RESETHAND)) != 0 && level.spent.exchange(true);
@@ -309,8 +325,7 @@ void install(int signal) {
          .remedy = "install handlers of SIGSEGV and SIGBUS before the first segment, or keep a segment"});
   }
   // Before the handler can run.
-  levels[level].before = now;
-  levels[level].spent.store(false);
+  levels[level].set_before(now);
   struct sigaction action {};
   action.sa_sigaction = entries[level];
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
@@ -384,6 +399,27 @@ CaughtSegment::~CaughtSegment() {
   }
   if (--all.segment_count == 0)
     for (const int signal : signals) uninstall(signal);
+}
+
+bool exchange_next_action(int signal, const struct sigaction* next, struct sigaction* before) noexcept {
+  // The handler of a signal may come here as well.
+  std::uint64_t mask = 0;
+  change_mask(SIG_BLOCK, ~(bit_of(SIGSEGV) | bit_of(SIGBUS)), &mask);
+  bool is_ours = false;
+  {
+    Dispatcher& all = dispatcher();
+    const std::scoped_lock lock(all.mutex);
+    struct sigaction now {};
+    const std::size_t on_top = ::sigaction(signal, nullptr, &now) == 0 ? level_on_top(now) : levels_most;
+    if (on_top != levels_most) {
+      Level& level = all.levels[index_of(signal)][on_top];
+      if (before != nullptr) *before = level.get_before();
+      if (next != nullptr) level.set_before(*next);
+      is_ours = true;
+    }
+  }
+  change_mask(SIG_SETMASK, mask);
+  return is_ours;
 }
 
 void add_reserved_addresses(const std::byte* begin, std::size_t bytes) {

@@ -14,6 +14,8 @@
 /// This is a process-wide object, as the operating system has it. Reading its table takes no lock.
 #pragma once
 
+#include <signal.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -44,6 +46,11 @@ class CaughtSegment {
   std::size_t slot_;
   ProcessMark mark_;
 };
+
+/// What comes after our handler of SIGSEGV or SIGBUS, for programs that believe to install theirs. Any
+/// thread, signal handlers as well. \param next null: it stays \param before (not null) gets what it was
+/// \returns false where ours is not the handler of the signal: nothing has changed then
+bool exchange_next_action(int signal, const struct sigaction* next, struct sigaction* before) noexcept;
 
 /// Addresses in which a fault outside all segments is a mistake that we can name. Any thread.
 /// \throws Error out_of_resources

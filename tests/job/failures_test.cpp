@@ -6,6 +6,7 @@
 #include <regex>
 #include <string>
 
+#include "job/frame.hpp"
 #include "job/placement.hpp"
 #include "launched_job.hpp"
 
@@ -40,6 +41,16 @@ INSTANTIATE_TEST_SUITE_P(
                     Failure{"exit0", "exited with code 0 without craton_finalize", 1},
                     Failure{"exit3", "exited with code 3 without craton_finalize", 3}),
     [](const auto& failure) { return std::string(failure.param.how); });
+
+TEST(Program, ThatSaysThatItHasEndedEndsTheJobQuietly) {
+  const std::string kind = std::to_string(static_cast<int>(FrameKind::ended));
+  for (const int code : {0, 7}) {
+    LaunchedJob job({"-n", "3", "--share=no", "--", program("ended"), kind, std::to_string(code)});
+    EXPECT_EQ(finish_clean(job), code);
+    EXPECT_EQ(job.output(), "said before\n");
+    EXPECT_EQ(job.error(), "");
+  }
+}
 
 TEST(TimeLimit, SaysWhoKeepsTheOthersWaiting) {
   LaunchedJob job({"-n", "4", "--timeout", "1s", "--", program("fail"), "hang"});

@@ -234,6 +234,42 @@ TEST(Dispatcher, AFaultThatIsNotOursIsTheProgramsHandlers) {
   EXPECT_EQ(after.sa_handler, &jump_out) << "restored when the last segment goes";
 }
 
+[[gnu::noinline]] void touch_nothing_once() {
+  if (sigsetjmp(after_fault, 1) == 0) touch_nothing();
+}
+
+TEST(Dispatcher, TheNextActionIsExchangedBelowOurs) {
+  struct sigaction original {};
+  struct sigaction before {};
+  struct sigaction action {};
+  action.sa_handler = jump_out;
+  ASSERT_EQ(sigaction(SIGSEGV, nullptr, &original), 0);
+  EXPECT_FALSE(exchange_next_action(SIGSEGV, &action, &before)) << "there is none of ours";
+  own_faults = 0;
+  {
+    SegmentRig rig(any_backend(), 2);
+    EXPECT_TRUE(exchange_next_action(SIGSEGV, &action, &before));
+    EXPECT_EQ(before.sa_handler, original.sa_handler);
+    EXPECT_TRUE(exchange_next_action(SIGSEGV, nullptr, &before));
+    EXPECT_EQ(before.sa_handler, &jump_out);
+    for (int i = 0; i < 3; ++i) touch_nothing_once();
+    EXPECT_EQ(own_faults, 3);
+    rig.store(0, 1);
+    EXPECT_EQ(own_faults, 3) << "ours still comes first";
+    // Called once only where it wants so, each time that it is set.
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_TRUE(exchange_next_action(SIGSEGV, &action, nullptr));
+      touch_nothing_once();
+    }
+    EXPECT_EQ(own_faults, 5);
+    action.sa_flags = 0;
+    EXPECT_TRUE(exchange_next_action(SIGSEGV, &action, nullptr));
+  }
+  sigaction(SIGSEGV, &original, &before);
+  EXPECT_EQ(before.sa_handler, &jump_out) << "the last that was set, when the last segment goes";
+}
+
 TEST(Dispatcher, HandlersGoWithTheLastSegment) {
   struct sigaction before {};
   struct sigaction during {};

@@ -1,0 +1,331 @@
+// Calls that name files, or say something about open ones.
+#undef _FORTIFY_SOURCE
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <sys/time.h>
+#include <sys/timerfd.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+#include <utime.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstdlib>
+
+#include "posix/descriptors.hpp"
+#include "posix/kernel_memory.hpp"
+
+// NOLINTBEGIN(readability-identifier-naming): the names of the C library
+extern "C" {
+// Of C libraries before 2.33, and of what was built with _FORTIFY_SOURCE.
+int __xstat(int version, const char* path, struct stat* status);
+int __lxstat(int version, const char* path, struct stat* status);
+int __fxstat(int version, int fd, struct stat* status);
+int __fxstatat(int version, int directory, const char* path, struct stat* status, int flags);
+int __xstat64(int version, const char* path, struct stat64* status);
+int __lxstat64(int version, const char* path, struct stat64* status);
+int __fxstat64(int version, int fd, struct stat64* status);
+int __fxstatat64(int version, int directory, const char* path, struct stat64* status, int flags);
+int __open_2(const char* path, int flags);
+int __open64_2(const char* path, int flags);
+int __openat_2(int directory, const char* path, int flags);
+int __openat64_2(int directory, const char* path, int flags);
+ssize_t __readlink_chk(const char* path, char* buffer, std::size_t bytes, std::size_t room);
+ssize_t __readlinkat_chk(int directory, const char* path, char* buffer, std::size_t bytes, std::size_t room);
+[[noreturn]] void __chk_fail();
+}
+// NOLINTEND(readability-identifier-naming)
+
+namespace {
+
+using craton::posix::descriptor_closed;
+using craton::posix::descriptor_here;
+using craton::posix::descriptor_made;
+using craton::posix::may_fault;
+using craton::posix::Name;
+using craton::posix::Result;
+using craton::posix::Results;
+using craton::posix::Value;
+using craton::posix::Values;
+
+bool has_mode(int flags) noexcept {
+  return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
+}
+
+/// A directory that a path is relative to.
+int directory_here(int number, const char* function) noexcept {
+  return number == AT_FDCWD ? number : descriptor_here(number, function);
+}
+
+/// A template that a call makes a name of, in place.
+class Template {
+ public:
+  explicit Template(char* text) noexcept : text_(text, may_fault(text) ? ::strnlen(text, PATH_MAX) + 1 : 0) {}
+  operator char*() const noexcept { return text_; }  // NOLINT(google-explicit-constructor)
+
+ private:
+  Results text_;
+};
+
+/// An argument of ioctl() is a number, or memory of which only some requests tell the size.
+int control(int fd, unsigned long request, void* argument) {
+  if (!may_fault(argument)) return CRATON_LIBC(ioctl)(fd, request, argument);
+  constexpr std::size_t page_bytes = 4096;
+  const std::size_t to_page_end = page_bytes - reinterpret_cast<std::uintptr_t>(argument) % page_bytes;
+  const std::size_t told = _IOC_DIR(request) == _IOC_NONE ? 0 : _IOC_SIZE(request);
+  return CRATON_LIBC(ioctl)(fd, request,
+                            static_cast<void*>(Results(argument, told != 0 ? told : to_page_end)));
+}
+
+}  // namespace
+
+// NOLINTBEGIN(bugprone-macro-parentheses): two lists
+#define CRATON_MAKER(name, parameters, arguments)        \
+  [[gnu::visibility("default")]] int name parameters {   \
+    return descriptor_made(CRATON_LIBC(name) arguments); \
+  }
+// NOLINTEND(bugprone-macro-parentheses)
+#define CRATON_FD(name) descriptor_here(fd, #name)
+#define CRATON_AT(name) directory_here(directory, #name)
+
+// A call with its twin for 64-bit offsets.
+#define CRATON_CALL_64(type, name, parameters, parameters_64, arguments) \
+  CRATON_CALL(type, name, parameters, arguments)                         \
+  CRATON_CALL(type, name##64, parameters_64, arguments)
+
+extern "C" {
+
+// ---- Opening and closing
+
+#define CRATON_OPEN(name)                                                     \
+  [[gnu::visibility("default")]] int name(const char* path, int flags, ...) { \
+    va_list more;                                                             \
+    va_start(more, flags);                                                    \
+    const mode_t mode = has_mode(flags) ? va_arg(more, mode_t) : 0;           \
+    va_end(more);                                                             \
+    return descriptor_made(CRATON_LIBC(name)(Name(path), flags, mode));       \
+  }
+#define CRATON_OPENAT(name)                                                                  \
+  [[gnu::visibility("default")]] int name(int directory, const char* path, int flags, ...) { \
+    va_list more;                                                                            \
+    va_start(more, flags);                                                                   \
+    const mode_t mode = has_mode(flags) ? va_arg(more, mode_t) : 0;                          \
+    va_end(more);                                                                            \
+    return descriptor_made(CRATON_LIBC(name)(CRATON_AT(name), Name(path), flags, mode));     \
+  }
+CRATON_OPEN(open)
+CRATON_OPEN(open64)
+CRATON_OPENAT(openat)
+CRATON_OPENAT(openat64)
+CRATON_MAKER(__open_2, (const char* path, int flags), (Name(path), flags))
+CRATON_MAKER(__open64_2, (const char* path, int flags), (Name(path), flags))
+CRATON_MAKER(__openat_2, (int directory, const char* path, int flags), (CRATON_AT(openat), Name(path), flags))
+CRATON_MAKER(__openat64_2, (int directory, const char* path, int flags),
+             (CRATON_AT(openat), Name(path), flags))
+CRATON_MAKER(creat, (const char* path, mode_t mode), (Name(path), mode))
+CRATON_MAKER(creat64, (const char* path, mode_t mode), (Name(path), mode))
+CRATON_MAKER(mkstemp, (char* name), (Template(name)))
+CRATON_MAKER(mkstemp64, (char* name), (Template(name)))
+CRATON_MAKER(mkstemps, (char* name, int suffix), (Template(name), suffix))
+CRATON_MAKER(mkstemps64, (char* name, int suffix), (Template(name), suffix))
+CRATON_MAKER(mkostemp, (char* name, int flags), (Template(name), flags))
+CRATON_MAKER(mkostemp64, (char* name, int flags), (Template(name), flags))
+CRATON_MAKER(mkostemps, (char* name, int suffix, int flags), (Template(name), suffix, flags))
+CRATON_MAKER(mkostemps64, (char* name, int suffix, int flags), (Template(name), suffix, flags))
+CRATON_MAKER(shm_open, (const char* name, int flags, mode_t mode), (Name(name), flags, mode))
+CRATON_MAKER(memfd_create, (const char* name, unsigned flags), (Name(name), flags))
+CRATON_MAKER(dup, (int fd), (CRATON_FD(dup)))
+CRATON_MAKER(epoll_create, (int size), (size))
+CRATON_MAKER(epoll_create1, (int flags), (flags))
+CRATON_MAKER(eventfd, (unsigned count, int flags), (count, flags))
+CRATON_MAKER(timerfd_create, (clockid_t clock, int flags), (clock, flags))
+CRATON_MAKER(inotify_init, (), ())
+CRATON_MAKER(inotify_init1, (int flags), (flags))
+
+[[gnu::visibility("default")]] int close(int fd) {
+  descriptor_closed(fd);
+  return CRATON_LIBC(close)(fd);
+}
+
+[[gnu::visibility("default")]] int pipe2(int ends[2], int flags) {
+  int made[2];
+  if (CRATON_LIBC(pipe2)(made, flags) != 0) return -1;
+  ends[0] = descriptor_made(made[0]);
+  ends[1] = descriptor_made(made[1]);
+  return 0;
+}
+
+[[gnu::visibility("default")]] int pipe(int ends[2]) {
+  return pipe2(ends, 0);
+}
+
+// ---- What is said of files by name
+
+CRATON_CALL_64(int, stat, (const char* path, struct stat* status), (const char* path, struct stat64* status),
+               (Name(path), Result(status)))
+CRATON_CALL_64(int, lstat, (const char* path, struct stat* status), (const char* path, struct stat64* status),
+               (Name(path), Result(status)))
+CRATON_CALL_64(int, fstatat, (int directory, const char* path, struct stat* status, int flags),
+               (int directory, const char* path, struct stat64* status, int flags),
+               (CRATON_AT(fstatat), Name(path), Result(status), flags))
+CRATON_CALL_64(int, __xstat, (int version, const char* path, struct stat* status),
+               (int version, const char* path, struct stat64* status), (version, Name(path), Result(status)))
+CRATON_CALL_64(int, __lxstat, (int version, const char* path, struct stat* status),
+               (int version, const char* path, struct stat64* status), (version, Name(path), Result(status)))
+CRATON_CALL_64(int, __fxstatat,
+               (int version, int directory, const char* path, struct stat* status, int flags),
+               (int version, int directory, const char* path, struct stat64* status, int flags),
+               (version, CRATON_AT(fstatat), Name(path), Result(status), flags))
+CRATON_CALL(int, statx, (int directory, const char* path, int flags, unsigned mask, struct statx* status),
+            (CRATON_AT(statx), Name(path), flags, mask, Result(status)))
+CRATON_CALL_64(int, statfs, (const char* path, struct statfs* status),
+               (const char* path, struct statfs64* status), (Name(path), Result(status)))
+CRATON_CALL_64(int, statvfs, (const char* path, struct statvfs* status),
+               (const char* path, struct statvfs64* status), (Name(path), Result(status)))
+CRATON_CALL(int, access, (const char* path, int mode), (Name(path), mode))
+CRATON_CALL(int, faccessat, (int directory, const char* path, int mode, int flags),
+            (CRATON_AT(faccessat), Name(path), mode, flags))
+CRATON_CALL(int, eaccess, (const char* path, int mode), (Name(path), mode))
+CRATON_CALL(int, euidaccess, (const char* path, int mode), (Name(path), mode))
+CRATON_CALL(long, pathconf, (const char* path, int name), (Name(path), name))
+CRATON_CALL(ssize_t, getxattr, (const char* path, const char* name, void* value, std::size_t bytes),
+            (Name(path), Name(name), Results(value, bytes), bytes))
+CRATON_CALL(int, setxattr,
+            (const char* path, const char* name, const void* value, std::size_t bytes, int flags),
+            (Name(path), Name(name), Values(value, bytes), bytes, flags))
+CRATON_CALL(ssize_t, listxattr, (const char* path, char* list, std::size_t bytes),
+            (Name(path), Results(list, bytes), bytes))
+
+[[gnu::visibility("default")]] ssize_t readlink(const char* path, char* buffer, std::size_t bytes) {
+  return CRATON_LIBC(readlink)(Name(path), Results(buffer, bytes), bytes);
+}
+
+[[gnu::visibility("default")]] ssize_t __readlink_chk(const char* path, char* buffer, std::size_t bytes,
+                                                      std::size_t room) {
+  if (bytes > room) __chk_fail();
+  return readlink(path, buffer, bytes);
+}
+
+[[gnu::visibility("default")]] ssize_t readlinkat(int directory, const char* path, char* buffer,
+                                                  std::size_t bytes) {
+  return CRATON_LIBC(readlinkat)(CRATON_AT(readlinkat), Name(path), Results(buffer, bytes), bytes);
+}
+
+[[gnu::visibility("default")]] ssize_t __readlinkat_chk(int directory, const char* path, char* buffer,
+                                                        std::size_t bytes, std::size_t room) {
+  if (bytes > room) __chk_fail();
+  return readlinkat(directory, path, buffer, bytes);
+}
+
+// ---- What is done to files by name
+
+CRATON_CALL(int, mkdir, (const char* path, mode_t mode), (Name(path), mode))
+CRATON_CALL(int, mkdirat, (int directory, const char* path, mode_t mode),
+            (CRATON_AT(mkdirat), Name(path), mode))
+CRATON_CALL(int, rmdir, (const char* path), (Name(path)))
+CRATON_CALL(int, unlink, (const char* path), (Name(path)))
+CRATON_CALL(int, unlinkat, (int directory, const char* path, int flags),
+            (CRATON_AT(unlinkat), Name(path), flags))
+CRATON_CALL(int, remove, (const char* path), (Name(path)))
+CRATON_CALL(int, rename, (const char* from, const char* to), (Name(from), Name(to)))
+CRATON_CALL(int, renameat, (int directory, const char* from, int target, const char* to),
+            (CRATON_AT(renameat), Name(from), directory_here(target, "renameat"), Name(to)))
+CRATON_CALL(int, renameat2, (int directory, const char* from, int target, const char* to, unsigned flags),
+            (CRATON_AT(renameat2), Name(from), directory_here(target, "renameat2"), Name(to), flags))
+CRATON_CALL(int, link, (const char* from, const char* to), (Name(from), Name(to)))
+CRATON_CALL(int, linkat, (int directory, const char* from, int target, const char* to, int flags),
+            (CRATON_AT(linkat), Name(from), directory_here(target, "linkat"), Name(to), flags))
+CRATON_CALL(int, symlink, (const char* from, const char* to), (Name(from), Name(to)))
+CRATON_CALL(int, symlinkat, (const char* from, int directory, const char* to),
+            (Name(from), CRATON_AT(symlinkat), Name(to)))
+CRATON_CALL(int, mkfifo, (const char* path, mode_t mode), (Name(path), mode))
+CRATON_CALL(int, mkfifoat, (int directory, const char* path, mode_t mode),
+            (CRATON_AT(mkfifoat), Name(path), mode))
+CRATON_CALL(int, mknod, (const char* path, mode_t mode, dev_t device), (Name(path), mode, device))
+CRATON_CALL(int, chdir, (const char* path), (Name(path)))
+CRATON_CALL(int, chmod, (const char* path, mode_t mode), (Name(path), mode))
+CRATON_CALL(int, fchmodat, (int directory, const char* path, mode_t mode, int flags),
+            (CRATON_AT(fchmodat), Name(path), mode, flags))
+CRATON_CALL(int, chown, (const char* path, uid_t user, gid_t group), (Name(path), user, group))
+CRATON_CALL(int, lchown, (const char* path, uid_t user, gid_t group), (Name(path), user, group))
+CRATON_CALL(int, fchownat, (int directory, const char* path, uid_t user, gid_t group, int flags),
+            (CRATON_AT(fchownat), Name(path), user, group, flags))
+CRATON_CALL_64(int, truncate, (const char* path, off_t bytes), (const char* path, off64_t bytes),
+               (Name(path), bytes))
+CRATON_CALL(int, utime, (const char* path, const utimbuf* times), (Name(path), Value(times)))
+CRATON_CALL(int, utimes, (const char* path, const timeval times[2]),
+            (Name(path), Values(times, 2 * sizeof *times)))
+CRATON_CALL(int, lutimes, (const char* path, const timeval times[2]),
+            (Name(path), Values(times, 2 * sizeof *times)))
+CRATON_CALL(int, futimes, (int fd, const timeval times[2]),
+            (CRATON_FD(futimes), Values(times, 2 * sizeof *times)))
+CRATON_CALL(int, futimens, (int fd, const timespec times[2]),
+            (CRATON_FD(futimens), Values(times, 2 * sizeof *times)))
+CRATON_CALL(int, utimensat, (int directory, const char* path, const timespec times[2], int flags),
+            (CRATON_AT(utimensat), Name(path), Values(times, 2 * sizeof *times), flags))
+CRATON_CALL(int, shm_unlink, (const char* name), (Name(name)))
+CRATON_CALL(int, inotify_add_watch, (int fd, const char* path, std::uint32_t mask),
+            (CRATON_FD(inotify_add_watch), Name(path), mask))
+
+[[gnu::visibility("default")]] char* mkdtemp(char* name) {
+  return CRATON_LIBC(mkdtemp)(Template(name)) == nullptr ? nullptr : name;
+}
+
+// ---- Open files
+
+CRATON_CALL_64(int, fstat, (int fd, struct stat* status), (int fd, struct stat64* status),
+               (CRATON_FD(fstat), Result(status)))
+CRATON_CALL_64(int, __fxstat, (int version, int fd, struct stat* status),
+               (int version, int fd, struct stat64* status), (version, CRATON_FD(fstat), Result(status)))
+CRATON_CALL_64(int, fstatfs, (int fd, struct statfs* status), (int fd, struct statfs64* status),
+               (CRATON_FD(fstatfs), Result(status)))
+CRATON_CALL_64(int, fstatvfs, (int fd, struct statvfs* status), (int fd, struct statvfs64* status),
+               (CRATON_FD(fstatvfs), Result(status)))
+CRATON_CALL_64(off_t, lseek, (int fd, off_t offset, int from), (int fd, off64_t offset, int from),
+               (CRATON_FD(lseek), offset, from))
+CRATON_CALL_64(int, ftruncate, (int fd, off_t bytes), (int fd, off64_t bytes), (CRATON_FD(ftruncate), bytes))
+CRATON_CALL_64(int, posix_fallocate, (int fd, off_t offset, off_t bytes),
+               (int fd, off64_t offset, off64_t bytes), (CRATON_FD(posix_fallocate), offset, bytes))
+CRATON_CALL(int, fsync, (int fd), (CRATON_FD(fsync)))
+CRATON_CALL(int, fdatasync, (int fd), (CRATON_FD(fdatasync)))
+CRATON_CALL(int, flock, (int fd, int operation), (CRATON_FD(flock), operation))
+CRATON_CALL(int, fchmod, (int fd, mode_t mode), (CRATON_FD(fchmod), mode))
+CRATON_CALL(int, fchown, (int fd, uid_t user, gid_t group), (CRATON_FD(fchown), user, group))
+CRATON_CALL(int, eventfd_read, (int fd, eventfd_t* value), (CRATON_FD(eventfd_read), Result(value)))
+CRATON_CALL(int, timerfd_settime, (int fd, int flags, const itimerspec* time, itimerspec* before),
+            (CRATON_FD(timerfd_settime), flags, Value(time), Result(before)))
+CRATON_CALL(int, timerfd_gettime, (int fd, itimerspec* time), (CRATON_FD(timerfd_gettime), Result(time)))
+
+[[gnu::visibility("default")]] int ioctl(int fd, unsigned long request, ...) {
+  va_list more;
+  va_start(more, request);
+  void* const argument = va_arg(more, void*);
+  va_end(more);
+  return control(CRATON_FD(ioctl), request, argument);
+}
+
+#define CRATON_FCNTL(name)                                                                                \
+  [[gnu::visibility("default")]] int name(int fd, int command, ...) {                                     \
+    va_list more;                                                                                         \
+    va_start(more, command);                                                                              \
+    void* const argument = va_arg(more, void*);                                                           \
+    va_end(more);                                                                                         \
+    const int here = CRATON_FD(name);                                                                     \
+    if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)                                                 \
+      return descriptor_made(CRATON_LIBC(name)(here, command, argument));                                 \
+    return CRATON_LIBC(name)(here, command, static_cast<void*>(Results(argument, sizeof(struct flock)))); \
+  }
+CRATON_FCNTL(fcntl)
+CRATON_FCNTL(fcntl64)
+
+}  // extern "C"

@@ -1,0 +1,240 @@
+// The program's end, and its children.
+//
+// The program is one, in several processes: exit() on any rank is exit() on rank 0, where its handlers are,
+// and what ends it at once (_exit, a message of ours) ends all. Programs that it starts are none of the job:
+// they are given an environment without us. A rank cannot become another program, nor two.
+#undef _FORTIFY_SOURCE
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdarg>
+#include <cstddef>
+#include <string>
+
+#include "base/line_writer.hpp"
+#include "posix/kernel_memory.hpp"
+#include "posix/streams.hpp"
+
+namespace {
+
+using craton::posix::Name;
+using craton::posix::PrivateBuffer;
+using craton::posix::shared_program;
+using craton::posix::SharedProgram;
+using craton::posix::Text;
+using craton::posix::touch_texts;
+using craton::posix::Value;
+
+/// The pages of arguments are made accessible so often before the kernel's error is the program's.
+constexpr int attempts_most = 64;
+
+/// The program, if this process is a rank of it and not a child that vfork has made.
+SharedProgram* own_program() noexcept {
+  SharedProgram* const program = shared_program();
+  return program != nullptr && program->is_this_process() ? program : nullptr;
+}
+
+int refuse(const char* function, const char* why) noexcept {
+  std::array<char, 512> buffer;
+  craton::LineWriter line(buffer.data(), buffer.size());
+  line.append("craton: ");
+  line.append(function);
+  line.append("() is refused: ");
+  line.append(why);
+  line.append("\n");
+  static_cast<void>(craton::write_fully(STDERR_FILENO, line.text()));
+  errno = ENOSYS;
+  return -1;
+}
+
+int refuse_exec(const char* function) noexcept {
+  return refuse(function,
+                "the other ranks could not follow this one into another program; use posix_spawn or system");
+}
+
+/// The kernel reads the texts only after it has made a process, or before it ends one: what it cannot read it
+/// says, and the call can be made again.
+template <typename Call>
+int with_texts(char* const* arguments, char* const* environment, Call call) {
+  for (int attempt = 1;; ++attempt) {
+    touch_texts(arguments);
+    touch_texts(environment);
+    const int result = call();
+    const int error = result == -1 ? errno : result;
+    if (error != EFAULT || attempt == attempts_most) return result;
+  }
+}
+
+/// The list of arguments of the functions that take them one by one.
+class ArgumentList {
+ public:
+  ArgumentList(const char* first, va_list rest) : list_((count(first, rest) + 1) * sizeof(char*)) {
+    if (list_.data() == nullptr) return;
+    std::size_t at = 0;
+    for (const char* each = first; each != nullptr; each = va_arg(rest, const char*))
+      words()[at++] = const_cast<char*>(each);
+    words()[at] = nullptr;
+  }
+  char** words() noexcept { return reinterpret_cast<char**>(list_.data()); }
+
+ private:
+  static std::size_t count(const char* first, va_list rest) {
+    va_list again;
+    va_copy(again, rest);
+    std::size_t number = 0;
+    for (const char* each = first; each != nullptr; each = va_arg(again, const char*)) ++number;
+    va_end(again);
+    return number;
+  }
+  PrivateBuffer list_;
+};
+
+}  // namespace
+
+extern "C" {
+
+// ---- The end
+
+[[gnu::visibility("default")]] void exit(int status) {
+  SharedProgram* const program = own_program();
+  if (program != nullptr && program->rank() != 0) program->exit_on_first(status);
+  CRATON_LIBC(exit)(status);
+  __builtin_unreachable();
+}
+
+[[gnu::visibility("default")]] void _exit(int status) {
+  if (SharedProgram* const program = own_program()) program->end_at_once(status);
+  CRATON_LIBC(_exit)(status);
+  __builtin_unreachable();
+}
+
+[[gnu::visibility("default")]] void _Exit(int status) {
+  _exit(status);
+}
+
+/// Its handlers are those that were registered on this rank.
+[[gnu::visibility("default")]] void quick_exit(int status) {
+  if (SharedProgram* const program = own_program()) program->end_after_quick_exit(status);
+  CRATON_LIBC(quick_exit)(status);
+  __builtin_unreachable();
+}
+
+// ---- Another program in this process
+
+[[gnu::visibility("default")]] int execve(const char* path, char* const* arguments,
+                                          char* const* environment) {
+  if (own_program() != nullptr) return refuse_exec("execve");
+  const Name name(path);
+  return with_texts(arguments, environment,
+                    [&] { return CRATON_LIBC(execve)(name, arguments, environment); });
+}
+[[gnu::visibility("default")]] int execv(const char* path, char* const* arguments) {
+  if (own_program() != nullptr) return refuse_exec("execv");
+  return execve(path, arguments, environ);
+}
+[[gnu::visibility("default")]] int execvpe(const char* file, char* const* arguments,
+                                           char* const* environment) {
+  if (own_program() != nullptr) return refuse_exec("execvpe");
+  const Name name(file);
+  return with_texts(arguments, environment,
+                    [&] { return CRATON_LIBC(execvpe)(name, arguments, environment); });
+}
+[[gnu::visibility("default")]] int execvp(const char* file, char* const* arguments) {
+  if (own_program() != nullptr) return refuse_exec("execvp");
+  return execvpe(file, arguments, environ);
+}
+[[gnu::visibility("default")]] int fexecve(int fd, char* const* arguments, char* const* environment) {
+  if (own_program() != nullptr) return refuse_exec("fexecve");
+  return with_texts(arguments, environment, [&] { return CRATON_LIBC(fexecve)(fd, arguments, environment); });
+}
+[[gnu::visibility("default")]] int execl(const char* path, const char* first, ...) {
+  if (own_program() != nullptr) return refuse_exec("execl");
+  va_list rest;
+  va_start(rest, first);
+  ArgumentList list(first, rest);
+  va_end(rest);
+  return list.words() == nullptr ? -1 : execve(path, list.words(), environ);
+}
+[[gnu::visibility("default")]] int execlp(const char* file, const char* first, ...) {
+  if (own_program() != nullptr) return refuse_exec("execlp");
+  va_list rest;
+  va_start(rest, first);
+  ArgumentList list(first, rest);
+  va_end(rest);
+  return list.words() == nullptr ? -1 : execvpe(file, list.words(), environ);
+}
+[[gnu::visibility("default")]] int execle(const char* path, const char* first, ...) {
+  if (own_program() != nullptr) return refuse_exec("execle");
+  va_list rest;
+  va_start(rest, first);
+  va_list again;
+  va_copy(again, rest);
+  ArgumentList list(first, rest);
+  while (va_arg(again, const char*) != nullptr) {
+  }
+  char* const* const environment = va_arg(again, char* const*);
+  va_end(again);
+  va_end(rest);
+  return list.words() == nullptr ? -1 : execve(path, list.words(), environment);
+}
+
+// ---- Programs in processes of their own
+
+[[gnu::visibility("default")]] int posix_spawn(pid_t* process, const char* path,
+                                               const posix_spawn_file_actions_t* actions,
+                                               const posix_spawnattr_t* attributes, char* const* arguments,
+                                               char* const* environment) {
+  const Name name(path);
+  const Value own_actions(actions);
+  const Value own_attributes(attributes);
+  pid_t made = 0;
+  const int error = with_texts(arguments, environment, [&] {
+    return CRATON_LIBC(posix_spawn)(&made, name, own_actions, own_attributes, arguments, environment);
+  });
+  if (error == 0 && process != nullptr) *process = made;
+  return error;
+}
+[[gnu::visibility("default")]] int posix_spawnp(pid_t* process, const char* file,
+                                                const posix_spawn_file_actions_t* actions,
+                                                const posix_spawnattr_t* attributes, char* const* arguments,
+                                                char* const* environment) {
+  const Name name(file);
+  const Value own_actions(actions);
+  const Value own_attributes(attributes);
+  pid_t made = 0;
+  const int error = with_texts(arguments, environment, [&] {
+    return CRATON_LIBC(posix_spawnp)(&made, name, own_actions, own_attributes, arguments, environment);
+  });
+  if (error == 0 && process != nullptr) *process = made;
+  return error;
+}
+
+[[gnu::visibility("default")]] int system(const char* command) {
+  const Text text(command);
+  touch_texts(environ);
+  return CRATON_LIBC(system)(text);
+}
+
+[[gnu::visibility("default")]] FILE* popen(const char* command, const char* mode) {
+  const Text text(command);
+  const Name how(mode);
+  const craton::posix::OpeningStream opening;
+  FILE* stream = nullptr;
+  for (int attempt = 1; stream == nullptr && attempt <= attempts_most; ++attempt) {
+    touch_texts(environ);
+    stream = CRATON_LIBC(popen)(text, how);
+    if (stream == nullptr && errno != EFAULT) break;
+  }
+  return stream;
+}
+
+[[gnu::visibility("default")]] int daemon(int keep_directory, int keep_output) {
+  if (own_program() == nullptr) return CRATON_LIBC(daemon)(keep_directory, keep_output);
+  return refuse("daemon", "the program's ranks end with craton run; let that run in the background");
+}
+
+}  // extern "C"

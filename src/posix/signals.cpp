@@ -1,0 +1,356 @@
+#include "posix/signals.hpp"
+
+#include <sys/signalfd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+
+#include "base/assert.hpp"
+#include "posix/descriptors.hpp"
+#include "posix/kernel_memory.hpp"
+#include "vm/fault_dispatcher.hpp"
+
+// NOLINTBEGIN(readability-identifier-naming): the names of the C library
+extern "C" {
+using CratonSignalHandler = void (*)(int);
+int __sigaction(int signal, const struct sigaction* action, struct sigaction* before);
+CratonSignalHandler bsd_signal(int signal, CratonSignalHandler handler);
+CratonSignalHandler __sysv_signal(int signal, CratonSignalHandler handler) noexcept;
+}
+// NOLINTEND(readability-identifier-naming)
+
+namespace craton::posix {
+
+namespace {
+
+constexpr int on_stack = SA_ONSTACK;
+
+/// What the program has set for a signal that the runtime keeps. Written with the lock, read in handlers.
+struct Kept {
+  std::atomic<int> signal{0};
+  std::atomic<std::uint32_t> version{0};  ///< odd while the action changes
+  struct sigaction action {};
+
+  void set(const struct sigaction& next) noexcept {
+    version.fetch_add(1, std::memory_order_acq_rel);
+    action = next;
+    version.fetch_add(1, std::memory_order_release);
+  }
+  struct sigaction get() const noexcept {
+    for (;;) {
+      const std::uint32_t seen = version.load(std::memory_order_acquire);
+      const struct sigaction copy = action;
+      std::atomic_thread_fence(std::memory_order_acquire);
+      if (seen % 2 == 0 && version.load(std::memory_order_relaxed) == seen) return copy;
+    }
+  }
+};
+std::array<Kept, 4> kept;
+std::atomic_flag kept_lock = ATOMIC_FLAG_INIT;
+
+/// Signals for which the program itself has asked for SA_ONSTACK, and for which siginterrupt(signal, 1) was
+/// called.
+std::atomic<std::uint64_t> asked_on_stack{0};
+std::atomic<std::uint64_t> interrupts{0};
+
+/// Of signals that must not be: what this thread believes to have blocked.
+constinit thread_local std::uint64_t believed_blocked = 0;
+/// What the program has named by sigaltstack.
+constinit thread_local stack_t named_stack{.ss_sp = nullptr, .ss_flags = SS_DISABLE, .ss_size = 0};
+/// The runtime's, once the program has named one.
+constinit thread_local stack_t runtime_stack{.ss_sp = nullptr, .ss_flags = SS_DISABLE, .ss_size = 0};
+
+std::uint64_t bit_of(int signal) noexcept {
+  return std::uint64_t{1} << static_cast<unsigned>(signal - 1);
+}
+
+Kept* find_kept(int signal) noexcept {
+  for (Kept& each : kept) {
+    if (each.signal.load(std::memory_order_acquire) == signal) return &each;
+  }
+  return nullptr;
+}
+
+bool must_stay_open(int signal) noexcept {
+  return signal == SIGSEGV || signal == SIGBUS || find_kept(signal) != nullptr;
+}
+
+/// Those of the signals in `set` that must not be blocked, which are taken out of it.
+std::uint64_t take_open_signals(sigset_t& set) noexcept {
+  std::uint64_t taken = 0;
+  for (int signal = 1; signal < 32; ++signal) {
+    if (!must_stay_open(signal) || ::sigismember(&set, signal) != 1) continue;
+    ::sigdelset(&set, signal);
+    taken |= bit_of(signal);
+  }
+  return taken;
+}
+
+void add(sigset_t& set, std::uint64_t signals) noexcept {
+  for (int signal = 1; signal < 32; ++signal) {
+    if ((signals & bit_of(signal)) != 0) ::sigaddset(&set, signal);
+  }
+}
+
+/// Every signal of the thread waits: a handler may set handlers, too.
+class AllBlocked {
+ public:
+  AllBlocked() noexcept {
+    sigset_t all;
+    ::sigfillset(&all);
+    static_cast<void>(take_open_signals(all));
+    ::pthread_sigmask(SIG_BLOCK, &all, &before_);
+  }
+  AllBlocked(const AllBlocked&) = delete;
+  AllBlocked& operator=(const AllBlocked&) = delete;
+  ~AllBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+int exchange(int signal, const struct sigaction* next, struct sigaction* before) noexcept {
+  if (signal == SIGSEGV || signal == SIGBUS) {
+    if (vm::exchange_next_action(signal, next, before)) return 0;
+  } else if (Kept* const own = find_kept(signal); own != nullptr) {
+    const AllBlocked blocked;
+    while (kept_lock.test_and_set(std::memory_order_acquire)) {
+    }
+    if (before != nullptr) *before = own->get();
+    if (next != nullptr) own->set(*next);
+    kept_lock.clear(std::memory_order_release);
+    return 0;
+  }
+  return CRATON_LIBC(sigaction)(signal, next, before);
+}
+
+int set_action(int signal, const struct sigaction* action, struct sigaction* before) noexcept {
+  if (shared_program() == nullptr) return CRATON_LIBC(sigaction)(signal, action, before);
+  struct sigaction next {};
+  struct sigaction old {};
+  if (action != nullptr) {
+    next = *action;
+    static_cast<void>(take_open_signals(next.sa_mask));
+    next.sa_flags |= on_stack;
+  }
+  if (exchange(signal, action == nullptr ? nullptr : &next, &old) != 0) return -1;
+  const std::uint64_t bit = bit_of(signal);
+  const bool asked = (asked_on_stack.load() & bit) != 0;
+  if (action != nullptr) {
+    if ((action->sa_flags & on_stack) != 0) {
+      asked_on_stack.fetch_or(bit);
+    } else {
+      asked_on_stack.fetch_and(~bit);
+    }
+  }
+  if (before != nullptr) {
+    if (!asked) old.sa_flags &= ~on_stack;
+    *before = old;
+  }
+  return 0;
+}
+
+CratonSignalHandler set_handler(int signal, CratonSignalHandler handler, int flags) noexcept {
+  if (signal < 1 || signal >= NSIG || handler == SIG_ERR) {
+    errno = EINVAL;
+    return SIG_ERR;
+  }
+  struct sigaction action {};
+  struct sigaction before {};
+  action.sa_handler = handler;
+  action.sa_flags = flags;
+  ::sigemptyset(&action.sa_mask);
+  if ((flags & SA_RESTART) != 0) ::sigaddset(&action.sa_mask, signal);
+  return set_action(signal, &action, &before) == 0 ? before.sa_handler : SIG_ERR;
+}
+
+int change_mask(int how, const sigset_t* set, sigset_t* before) noexcept {
+  if (shared_program() == nullptr) return CRATON_LIBC(pthread_sigmask)(how, set, before);
+  sigset_t next;
+  sigset_t old;
+  std::uint64_t taken = 0;
+  if (set != nullptr) {
+    next = *set;
+    taken = take_open_signals(next);
+  }
+  const int error = CRATON_LIBC(pthread_sigmask)(how, set == nullptr ? nullptr : &next, &old);
+  if (error != 0) return error;
+  const std::uint64_t believed = believed_blocked;
+  if (set != nullptr) {
+    believed_blocked = how == SIG_BLOCK ? believed | taken : how == SIG_UNBLOCK ? believed & ~taken : taken;
+  }
+  if (before != nullptr) {
+    add(old, believed);
+    *before = old;
+  }
+  return 0;
+}
+
+}  // namespace
+
+void keep_signal(int signal) noexcept {
+  for (Kept& each : kept) {
+    if (each.signal.load() != 0) continue;
+    each.action.sa_handler = SIG_DFL;
+    each.signal.store(signal);
+    return;
+  }
+  CRATON_ASSERT(false);
+}
+
+struct sigaction program_action(int signal) noexcept {
+  const Kept* const own = find_kept(signal);
+  struct sigaction none {};
+  return own == nullptr ? none : own->get();
+}
+
+Mask::Mask(const sigset_t* original) noexcept : used_(original) {
+  if (original == nullptr || shared_program() == nullptr) return;
+  copy_ = *original;
+  static_cast<void>(take_open_signals(copy_));
+  used_ = &copy_;
+}
+
+}  // namespace craton::posix
+
+using craton::posix::Mask;
+using craton::posix::may_fault;
+using craton::posix::Result;
+using craton::posix::shared_program;
+using craton::posix::Value;
+
+extern "C" {
+
+// ---- Actions
+
+[[gnu::visibility("default")]] int sigaction(int signal, const struct sigaction* action,
+                                             struct sigaction* before) {
+  return craton::posix::set_action(signal, action, before);
+}
+[[gnu::visibility("default")]] int __sigaction(int signal, const struct sigaction* action,
+                                               struct sigaction* before) {
+  return craton::posix::set_action(signal, action, before);
+}
+
+[[gnu::visibility("default")]] CratonSignalHandler signal(int signal, CratonSignalHandler handler) {
+  const bool is_one = signal >= 1 && signal < NSIG;
+  const bool interrupted = is_one && (craton::posix::interrupts.load() & craton::posix::bit_of(signal)) != 0;
+  return craton::posix::set_handler(signal, handler, interrupted ? 0 : SA_RESTART);
+}
+[[gnu::visibility("default")]] CratonSignalHandler bsd_signal(int number, CratonSignalHandler handler) {
+  return signal(number, handler);
+}
+[[gnu::visibility("default")]] CratonSignalHandler ssignal(int number, CratonSignalHandler handler) {
+  return signal(number, handler);
+}
+// NOLINTNEXTLINE(readability-identifier-naming)
+[[gnu::visibility("default")]] CratonSignalHandler __sysv_signal(int signal,
+                                                                 CratonSignalHandler handler) noexcept {
+  return craton::posix::set_handler(signal, handler, static_cast<int>(SA_RESETHAND) | SA_NODEFER);
+}
+[[gnu::visibility("default")]] CratonSignalHandler sysv_signal(int signal, CratonSignalHandler handler) {
+  return __sysv_signal(signal, handler);
+}
+
+[[gnu::visibility("default")]] int siginterrupt(int signal, int interrupt) {
+  struct sigaction action {};
+  if (craton::posix::set_action(signal, nullptr, &action) != 0) return -1;
+  if (interrupt != 0) {
+    craton::posix::interrupts.fetch_or(craton::posix::bit_of(signal));
+    action.sa_flags &= ~SA_RESTART;
+  } else {
+    craton::posix::interrupts.fetch_and(~craton::posix::bit_of(signal));
+    action.sa_flags |= SA_RESTART;
+  }
+  return craton::posix::set_action(signal, &action, nullptr);
+}
+
+[[gnu::visibility("default")]] int sigignore(int signal) {
+  struct sigaction action {};
+  action.sa_handler = SIG_IGN;
+  return craton::posix::set_action(signal, &action, nullptr);
+}
+
+[[gnu::visibility("default")]] CratonSignalHandler sigset(int number, CratonSignalHandler handler) {
+  sigset_t one;
+  sigset_t before;
+  ::sigemptyset(&one);
+  if (::sigaddset(&one, number) != 0) return SIG_ERR;
+  struct sigaction old {};
+  if (craton::posix::set_action(number, nullptr, &old) != 0) return SIG_ERR;
+  if (handler != SIG_HOLD && craton::posix::set_handler(number, handler, 0) == SIG_ERR) return SIG_ERR;
+  craton::posix::change_mask(handler == SIG_HOLD ? SIG_BLOCK : SIG_UNBLOCK, &one, &before);
+  return ::sigismember(&before, number) == 1 ? SIG_HOLD : old.sa_handler;
+}
+
+// ---- Masks
+
+[[gnu::visibility("default")]] int pthread_sigmask(int how, const sigset_t* set, sigset_t* before) {
+  return craton::posix::change_mask(how, set, before);
+}
+[[gnu::visibility("default")]] int sigprocmask(int how, const sigset_t* set, sigset_t* before) {
+  const int error = craton::posix::change_mask(how, set, before);
+  if (error != 0) errno = error;
+  return error == 0 ? 0 : -1;
+}
+[[gnu::visibility("default")]] int sighold(int signal) {
+  sigset_t one;
+  ::sigemptyset(&one);
+  return ::sigaddset(&one, signal) != 0 ? -1 : sigprocmask(SIG_BLOCK, &one, nullptr);
+}
+[[gnu::visibility("default")]] int sigrelse(int signal) {
+  sigset_t one;
+  ::sigemptyset(&one);
+  return ::sigaddset(&one, signal) != 0 ? -1 : sigprocmask(SIG_UNBLOCK, &one, nullptr);
+}
+CRATON_CALL(int, sigsuspend, (const sigset_t* mask), (Mask(mask)))
+CRATON_CALL(int, sigpending, (sigset_t * set), (Result(set)))
+CRATON_CALL(int, sigwait, (const sigset_t* set, int* signal), (Value(set), Result(signal)))
+CRATON_CALL(int, sigwaitinfo, (const sigset_t* set, siginfo_t* information),
+            (Value(set), Result(information)))
+CRATON_CALL(int, sigtimedwait, (const sigset_t* set, siginfo_t* information, const timespec* timeout),
+            (Value(set), Result(information), Value(timeout)))
+[[gnu::visibility("default")]] int signalfd(int fd, const sigset_t* mask, int flags) {
+  return craton::posix::descriptor_made(CRATON_LIBC(signalfd)(fd, Value(mask), flags));
+}
+
+// ---- Stacks
+
+[[gnu::visibility("default")]] int sigaltstack(const stack_t* stack, stack_t* before) {
+  if (shared_program() == nullptr) return CRATON_LIBC(sigaltstack)(stack, before);
+  stack_t now{};
+  if (CRATON_LIBC(sigaltstack)(nullptr, &now) != 0) return -1;
+  const bool is_on_it = (now.ss_flags & SS_ONSTACK) != 0;
+  const stack_t named = craton::posix::named_stack;
+  if (stack != nullptr) {
+    constexpr int auto_disarm = static_cast<int>(1U << 31U);
+    constexpr int known_flags = SS_DISABLE | SS_ONSTACK | auto_disarm;
+    const bool is_none = (stack->ss_flags & SS_DISABLE) != 0;
+    if ((stack->ss_flags & ~known_flags) != 0) {
+      errno = EINVAL;
+      return -1;
+    }
+    if (is_on_it) {
+      errno = EPERM;
+      return -1;
+    }
+    if (!is_none && stack->ss_size < static_cast<std::size_t>(MINSIGSTKSZ)) {
+      errno = ENOMEM;
+      return -1;
+    }
+    stack_t& runtime = craton::posix::runtime_stack;
+    if (runtime.ss_sp == nullptr) runtime = now;
+    const bool is_better = !is_none && stack->ss_size > runtime.ss_size && !may_fault(stack->ss_sp);
+    if (CRATON_LIBC(sigaltstack)(is_better ? stack : &runtime, nullptr) != 0) return -1;
+    craton::posix::named_stack = *stack;
+  }
+  if (before != nullptr) {
+    *before = named;
+    if (is_on_it && (named.ss_flags & SS_DISABLE) == 0) before->ss_flags |= SS_ONSTACK;
+  }
+  return 0;
+}
+
+}  // extern "C"

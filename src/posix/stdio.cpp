@@ -1,0 +1,438 @@
+// The C library's streams: their system calls are made inside of it, so the program's memory is kept away
+// from there. A long text that printf copies from shared memory by itself ("%s" of more than a stream's
+// buffer) may still end in EFAULT, if another thread of the rank acquires between its two looks at it.
+#undef _FORTIFY_SOURCE
+#define __NO_INLINE__ 1  // NOLINT(readability-identifier-naming): the header has bodies of some, too
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdarg>
+#include <cstddef>
+
+#include "posix/allocation.hpp"
+#include "posix/descriptors.hpp"
+#include "posix/kernel_memory.hpp"
+#include "posix/streams.hpp"
+
+// NOLINTBEGIN(readability-identifier-naming): the names of the C library
+extern "C" {
+// What programs call that were built with _FORTIFY_SOURCE, or to the letter of C99.
+std::size_t __fread_chk(void* buffer, std::size_t room, std::size_t size, std::size_t count, FILE* stream);
+std::size_t __fread_unlocked_chk(void* buffer, std::size_t room, std::size_t size, std::size_t count,
+                                 FILE* stream);
+char* __fgets_chk(char* line, std::size_t room, int most, FILE* stream);
+char* __fgets_unlocked_chk(char* line, std::size_t room, int most, FILE* stream);
+int __fprintf_chk(FILE* stream, int flag, const char* format, ...);
+int __vfprintf_chk(FILE* stream, int flag, const char* format, va_list arguments);
+int __isoc99_fscanf(FILE* stream, const char* format, ...);
+int __isoc99_vfscanf(FILE* stream, const char* format, va_list arguments);
+ssize_t __getdelim(char** line, std::size_t* room, int delimiter, FILE* stream);
+[[noreturn]] void __chk_fail();
+}
+// NOLINTEND(readability-identifier-naming)
+
+namespace {
+
+using craton::posix::check_stream;
+using craton::posix::may_fault;
+using craton::posix::Name;
+using craton::posix::OpeningStream;
+using craton::posix::piece_bytes;
+using craton::posix::PrivateBuffer;
+using craton::posix::shared_program;
+
+/// A stream's lock, held over several calls that look like one.
+class StreamLock {
+ public:
+  explicit StreamLock(FILE* stream) noexcept : stream_(stream) { ::flockfile(stream_); }
+  StreamLock(const StreamLock&) = delete;
+  StreamLock& operator=(const StreamLock&) = delete;
+  ~StreamLock() { ::funlockfile(stream_); }
+
+ private:
+  FILE* const stream_;
+};
+
+/// With the stream's lock. \returns how many bytes were written
+std::size_t write_unlocked(const char* from, std::size_t bytes, FILE* stream) {
+  PrivateBuffer piece(std::min(bytes, piece_bytes));
+  if (piece.data() == nullptr) return 0;
+  for (std::size_t done = 0; done < bytes;) {
+    const std::size_t wanted = std::min(bytes - done, piece_bytes);
+    std::memcpy(piece.data(), from + done, wanted);
+    const std::size_t written = CRATON_LIBC(fwrite_unlocked)(piece.data(), 1, wanted, stream);
+    done += written;
+    if (written < wanted) return done;
+  }
+  return bytes;
+}
+
+/// Likewise.
+std::size_t read_unlocked(char* to, std::size_t bytes, FILE* stream) {
+  PrivateBuffer piece(std::min(bytes, piece_bytes));
+  if (piece.data() == nullptr) return 0;
+  for (std::size_t done = 0; done < bytes;) {
+    const std::size_t wanted = std::min(bytes - done, piece_bytes);
+    const std::size_t got = CRATON_LIBC(fread_unlocked)(piece.data(), 1, wanted, stream);
+    std::memcpy(to + done, piece.data(), got);
+    done += got;
+    if (got < wanted) return done;
+  }
+  return bytes;
+}
+
+/// How often `size` goes into the bytes that were moved; -1 if there are none to move, or too many.
+bool items(std::size_t size, std::size_t count, std::size_t& bytes) noexcept {
+  return size != 0 && count != 0 && !__builtin_mul_overflow(size, count, &bytes);
+}
+
+ssize_t read_line(char** line, std::size_t* room, int delimiter, FILE* stream) {
+  if (shared_program() == nullptr || line == nullptr || room == nullptr)
+    return CRATON_LIBC(getdelim)(line, room, delimiter, stream);
+  char* own = nullptr;
+  std::size_t own_room = 0;
+  const ssize_t length = CRATON_LIBC(getdelim)(&own, &own_room, delimiter, stream);
+  if (length >= 0) {
+    constexpr std::size_t least = 120;
+    const std::size_t needed = static_cast<std::size_t>(length) + 1;
+    if (*line == nullptr || *room < needed) {
+      const std::size_t bytes = std::max({needed, least, *line == nullptr ? 0 : 2 * *room});
+      void* const larger = craton_program_realloc(*line, bytes);
+      if (larger == nullptr) {
+        ::free(own);
+        return -1;
+      }
+      *line = static_cast<char*>(larger);
+      *room = bytes;
+    }
+    std::memcpy(*line, own, needed);
+  }
+  const int error = errno;
+  ::free(own);
+  errno = error;
+  return length;
+}
+
+// ---- open_memstream: the C library would grow the text in its own memory
+
+struct MemoryStream {
+  char** text;
+  std::size_t* bytes;
+  char* memory;
+  std::size_t room;
+  std::size_t length;
+  std::size_t position;
+
+  bool reserve(std::size_t wanted) noexcept {
+    if (wanted <= room) return true;
+    const std::size_t larger = std::max(wanted, 2 * room);
+    auto* const moved = static_cast<char*>(craton_program_realloc(memory, larger));
+    if (moved == nullptr) return false;
+    std::memset(moved + room, 0, larger - room);
+    memory = moved;
+    room = larger;
+    return true;
+  }
+  void tell() const noexcept {
+    *text = memory;
+    *bytes = position;
+  }
+};
+
+ssize_t write_memory(void* cookie, const char* from, std::size_t bytes) {
+  auto& stream = *static_cast<MemoryStream*>(cookie);
+  if (!stream.reserve(stream.position + bytes + 1)) return 0;
+  std::memcpy(stream.memory + stream.position, from, bytes);
+  stream.position += bytes;
+  stream.length = std::max(stream.length, stream.position);
+  stream.memory[stream.length] = '\0';
+  stream.tell();
+  return static_cast<ssize_t>(bytes);
+}
+
+int seek_memory(void* cookie, off64_t* offset, int from) {
+  auto& stream = *static_cast<MemoryStream*>(cookie);
+  const off64_t begin = from == SEEK_SET   ? 0
+                        : from == SEEK_CUR ? static_cast<off64_t>(stream.position)
+                                           : static_cast<off64_t>(stream.length);
+  const off64_t wanted = begin + *offset;
+  if (wanted < 0 || !stream.reserve(static_cast<std::size_t>(wanted) + 1)) return -1;
+  stream.position = static_cast<std::size_t>(wanted);
+  *offset = wanted;
+  stream.tell();
+  return 0;
+}
+
+int close_memory(void* cookie) {
+  ::free(cookie);
+  return 0;
+}
+
+}  // namespace
+
+// NOLINTBEGIN(bugprone-macro-parentheses): a type and two lists
+// A function that opens a stream.
+#define CRATON_OPENER(name, parameters, arguments)       \
+  [[gnu::visibility("default")]] FILE* name parameters { \
+    const OpeningStream opening;                         \
+    return CRATON_LIBC(name) arguments;                  \
+  }
+// One that needs no more than to be this rank's.
+#define CRATON_STREAM(type, name, parameters, arguments) \
+  [[gnu::visibility("default")]] type name parameters {  \
+    check_stream(stream, #name);                         \
+    return CRATON_LIBC(name) arguments;                  \
+  }
+// NOLINTEND(bugprone-macro-parentheses)
+
+extern "C" {
+
+// ---- Opening and closing
+
+CRATON_OPENER(fopen, (const char* path, const char* mode), (Name(path), Name(mode)))
+CRATON_OPENER(fopen64, (const char* path, const char* mode), (Name(path), Name(mode)))
+CRATON_OPENER(fdopen, (int number, const char* mode),
+              (craton::posix::descriptor_here(number, "fdopen"), Name(mode)))
+CRATON_OPENER(tmpfile, (), ())
+CRATON_OPENER(tmpfile64, (), ())
+CRATON_OPENER(fmemopen, (void* memory, std::size_t bytes, const char* mode), (memory, bytes, mode))
+CRATON_OPENER(fopencookie, (void* cookie, const char* mode, cookie_io_functions_t functions),
+              (cookie, mode, functions))
+CRATON_STREAM(FILE*, freopen, (const char* path, const char* mode, FILE* stream),
+              (Name(path), Name(mode), stream))
+CRATON_STREAM(FILE*, freopen64, (const char* path, const char* mode, FILE* stream),
+              (Name(path), Name(mode), stream))
+CRATON_STREAM(int, fclose, (FILE * stream), (stream))
+CRATON_STREAM(int, pclose, (FILE * stream), (stream))
+CRATON_STREAM(int, fflush, (FILE * stream), (stream))
+
+[[gnu::visibility("default")]] int fileno(FILE* stream) {
+  check_stream(stream, "fileno");
+  return CRATON_LIBC(fileno)(stream);
+}
+
+[[gnu::visibility("default")]] FILE* open_memstream(char** text, std::size_t* bytes) {
+  if (shared_program() == nullptr) return CRATON_LIBC(open_memstream)(text, bytes);
+  constexpr std::size_t first_room = 128;
+  void* const memory = ::malloc(sizeof(MemoryStream));
+  if (memory == nullptr) return nullptr;
+  auto* const state = new (memory)
+      MemoryStream{.text = text, .bytes = bytes, .memory = nullptr, .room = 0, .length = 0, .position = 0};
+  if (!state->reserve(first_room)) {
+    ::free(memory);
+    return nullptr;
+  }
+  state->tell();
+  return fopencookie(state, "w",
+                     {.read = nullptr, .write = &write_memory, .seek = &seek_memory, .close = &close_memory});
+}
+
+/// The C library takes a buffer of its own instead of one that its system calls could fail on.
+[[gnu::visibility("default")]] int setvbuf(FILE* stream, char* buffer, int mode, std::size_t bytes) {
+  check_stream(stream, "setvbuf");
+  return CRATON_LIBC(setvbuf)(stream, may_fault(buffer) ? nullptr : buffer, mode, bytes);
+}
+
+[[gnu::visibility("default")]] void setbuffer(FILE* stream, char* buffer, std::size_t bytes) {
+  static_cast<void>(setvbuf(stream, buffer, buffer == nullptr ? _IONBF : _IOFBF, bytes));
+}
+
+[[gnu::visibility("default")]] void setbuf(FILE* stream, char* buffer) {
+  setbuffer(stream, buffer, BUFSIZ);
+}
+
+// ---- Blocks of bytes
+
+[[gnu::visibility("default")]] std::size_t fwrite(const void* from, std::size_t size, std::size_t count,
+                                                  FILE* stream) {
+  check_stream(stream, "fwrite");
+  std::size_t bytes = 0;
+  if (!may_fault(from) || !items(size, count, bytes)) return CRATON_LIBC(fwrite)(from, size, count, stream);
+  const StreamLock lock(stream);
+  const std::size_t written = write_unlocked(static_cast<const char*>(from), bytes, stream);
+  return written == bytes ? count : written / size;
+}
+
+[[gnu::visibility("default")]] std::size_t fwrite_unlocked(const void* from, std::size_t size,
+                                                           std::size_t count, FILE* stream) {
+  check_stream(stream, "fwrite_unlocked");
+  std::size_t bytes = 0;
+  if (!may_fault(from) || !items(size, count, bytes))
+    return CRATON_LIBC(fwrite_unlocked)(from, size, count, stream);
+  const std::size_t written = write_unlocked(static_cast<const char*>(from), bytes, stream);
+  return written == bytes ? count : written / size;
+}
+
+[[gnu::visibility("default")]] std::size_t fread(void* to, std::size_t size, std::size_t count,
+                                                 FILE* stream) {
+  check_stream(stream, "fread");
+  std::size_t bytes = 0;
+  if (!may_fault(to) || !items(size, count, bytes)) return CRATON_LIBC(fread)(to, size, count, stream);
+  const StreamLock lock(stream);
+  const std::size_t got = read_unlocked(static_cast<char*>(to), bytes, stream);
+  return got == bytes ? count : got / size;
+}
+
+[[gnu::visibility("default")]] std::size_t fread_unlocked(void* to, std::size_t size, std::size_t count,
+                                                          FILE* stream) {
+  check_stream(stream, "fread_unlocked");
+  std::size_t bytes = 0;
+  if (!may_fault(to) || !items(size, count, bytes))
+    return CRATON_LIBC(fread_unlocked)(to, size, count, stream);
+  const std::size_t got = read_unlocked(static_cast<char*>(to), bytes, stream);
+  return got == bytes ? count : got / size;
+}
+
+[[gnu::visibility("default")]] std::size_t __fread_chk(void* to, std::size_t room, std::size_t size,
+                                                       std::size_t count, FILE* stream) {
+  std::size_t bytes = 0;
+  if (items(size, count, bytes) && bytes > room) __chk_fail();
+  return fread(to, size, count, stream);
+}
+
+[[gnu::visibility("default")]] std::size_t __fread_unlocked_chk(void* to, std::size_t room, std::size_t size,
+                                                                std::size_t count, FILE* stream) {
+  std::size_t bytes = 0;
+  if (items(size, count, bytes) && bytes > room) __chk_fail();
+  return fread_unlocked(to, size, count, stream);
+}
+
+// ---- Texts
+
+[[gnu::visibility("default")]] int fputs(const char* text, FILE* stream) {
+  check_stream(stream, "fputs");
+  if (!may_fault(text)) return CRATON_LIBC(fputs)(text, stream);
+  const std::size_t bytes = std::strlen(text);
+  const StreamLock lock(stream);
+  return write_unlocked(text, bytes, stream) == bytes ? 1 : EOF;
+}
+
+[[gnu::visibility("default")]] int fputs_unlocked(const char* text, FILE* stream) {
+  check_stream(stream, "fputs_unlocked");
+  if (!may_fault(text)) return CRATON_LIBC(fputs_unlocked)(text, stream);
+  const std::size_t bytes = std::strlen(text);
+  return write_unlocked(text, bytes, stream) == bytes ? 1 : EOF;
+}
+
+[[gnu::visibility("default")]] int puts(const char* text) {
+  if (!may_fault(text)) return CRATON_LIBC(puts)(text);
+  const std::size_t bytes = std::strlen(text);
+  const StreamLock lock(stdout);
+  if (write_unlocked(text, bytes, stdout) != bytes) return EOF;
+  return CRATON_LIBC(putc_unlocked)('\n', stdout) == EOF
+             ? EOF
+             : static_cast<int>(std::min<std::size_t>(bytes, 1) + 1);
+}
+
+CRATON_STREAM(char*, fgets, (char* line, int most, FILE* stream), (line, most, stream))
+CRATON_STREAM(char*, fgets_unlocked, (char* line, int most, FILE* stream), (line, most, stream))
+CRATON_STREAM(char*, __fgets_chk, (char* line, std::size_t room, int most, FILE* stream),
+              (line, room, most, stream))
+CRATON_STREAM(char*, __fgets_unlocked_chk, (char* line, std::size_t room, int most, FILE* stream),
+              (line, room, most, stream))
+
+[[gnu::visibility("default")]] ssize_t getdelim(char** line, std::size_t* room, int delimiter, FILE* stream) {
+  check_stream(stream, "getdelim");
+  return read_line(line, room, delimiter, stream);
+}
+[[gnu::visibility("default")]] ssize_t __getdelim(char** line, std::size_t* room, int delimiter,
+                                                  FILE* stream) {
+  check_stream(stream, "getdelim");
+  return read_line(line, room, delimiter, stream);
+}
+[[gnu::visibility("default")]] ssize_t getline(char** line, std::size_t* room, FILE* stream) {
+  check_stream(stream, "getline");
+  return read_line(line, room, '\n', stream);
+}
+
+// ---- Single characters
+
+CRATON_STREAM(int, fputc, (int character, FILE* stream), (character, stream))
+CRATON_STREAM(int, putc, (int character, FILE* stream), (character, stream))
+CRATON_STREAM(int, putc_unlocked, (int character, FILE* stream), (character, stream))
+CRATON_STREAM(int, fputc_unlocked, (int character, FILE* stream), (character, stream))
+CRATON_STREAM(int, fgetc, (FILE * stream), (stream))
+CRATON_STREAM(int, getc, (FILE * stream), (stream))
+CRATON_STREAM(int, getc_unlocked, (FILE * stream), (stream))
+CRATON_STREAM(int, fgetc_unlocked, (FILE * stream), (stream))
+CRATON_STREAM(int, ungetc, (int character, FILE* stream), (character, stream))
+
+// ---- Formats
+
+CRATON_STREAM(int, vfprintf, (FILE * stream, const char* format, va_list arguments),
+              (stream, format, arguments))
+CRATON_STREAM(int, __vfprintf_chk, (FILE * stream, int flag, const char* format, va_list arguments),
+              (stream, flag, format, arguments))
+[[gnu::visibility("default")]] int fprintf(FILE* stream, const char* format, ...) {
+  check_stream(stream, "fprintf");
+  va_list arguments;
+  va_start(arguments, format);
+  const int length = CRATON_LIBC(vfprintf)(stream, format, arguments);
+  va_end(arguments);
+  return length;
+}
+
+[[gnu::visibility("default")]] int __fprintf_chk(FILE* stream, int flag, const char* format, ...) {
+  check_stream(stream, "fprintf");
+  va_list arguments;
+  va_start(arguments, format);
+  const int length = CRATON_LIBC(__vfprintf_chk)(stream, flag, format, arguments);
+  va_end(arguments);
+  return length;
+}
+
+// The header makes these the functions of C99 (__isoc99_); programs for the older %a are left alone.
+[[gnu::visibility("default")]] int vfscanf(FILE* stream, const char* format, va_list arguments) {
+  check_stream(stream, "fscanf");
+  return CRATON_LIBC(__isoc99_vfscanf)(stream, format, arguments);
+}
+
+[[gnu::visibility("default")]] int fscanf(FILE* stream, const char* format, ...) {
+  check_stream(stream, "fscanf");
+  va_list arguments;
+  va_start(arguments, format);
+  const int count = CRATON_LIBC(__isoc99_vfscanf)(stream, format, arguments);
+  va_end(arguments);
+  return count;
+}
+
+// ---- Positions and states
+
+CRATON_STREAM(int, fseek, (FILE * stream, long offset, int from), (stream, offset, from))
+CRATON_STREAM(int, fseeko, (FILE * stream, off_t offset, int from), (stream, offset, from))
+CRATON_STREAM(int, fseeko64, (FILE * stream, off64_t offset, int from), (stream, offset, from))
+CRATON_STREAM(long, ftell, (FILE * stream), (stream))
+CRATON_STREAM(off_t, ftello, (FILE * stream), (stream))
+CRATON_STREAM(off64_t, ftello64, (FILE * stream), (stream))
+CRATON_STREAM(void, rewind, (FILE * stream), (stream))
+CRATON_STREAM(int, fgetpos, (FILE * stream, fpos_t* position), (stream, position))
+CRATON_STREAM(int, fsetpos, (FILE * stream, const fpos_t* position), (stream, position))
+CRATON_STREAM(int, feof, (FILE * stream), (stream))
+CRATON_STREAM(int, ferror, (FILE * stream), (stream))
+CRATON_STREAM(void, clearerr, (FILE * stream), (stream))
+CRATON_STREAM(void, flockfile, (FILE * stream), (stream))
+CRATON_STREAM(void, funlockfile, (FILE * stream), (stream))
+
+// ---- Directories
+
+[[gnu::visibility("default")]] DIR* opendir(const char* path) {
+  const OpeningStream opening;
+  return CRATON_LIBC(opendir)(Name(path));
+}
+[[gnu::visibility("default")]] DIR* fdopendir(int number) {
+  const OpeningStream opening;
+  return CRATON_LIBC(fdopendir)(craton::posix::descriptor_here(number, "fdopendir"));
+}
+CRATON_STREAM(dirent*, readdir, (DIR * stream), (stream))
+CRATON_STREAM(dirent64*, readdir64, (DIR * stream), (stream))
+CRATON_STREAM(int, closedir, (DIR * stream), (stream))
+CRATON_STREAM(void, rewinddir, (DIR * stream), (stream))
+CRATON_STREAM(long, telldir, (DIR * stream), (stream))
+CRATON_STREAM(void, seekdir, (DIR * stream, long position), (stream, position))
+CRATON_STREAM(int, dirfd, (DIR * stream), (stream))
+
+}  // extern "C"

@@ -1,0 +1,101 @@
+#include "posix/streams.hpp"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <new>
+
+#include "posix/shared_program.hpp"
+
+namespace craton::posix {
+
+namespace {
+
+constexpr std::size_t mebi = std::size_t{1024} * 1024;
+constexpr std::size_t file_bytes = 16 * mebi;  ///< for 16,384 files
+constexpr std::size_t part_bytes = 64 * mebi;  ///< the rest is for 768 directories
+
+/// Free in usual processes, away from where the kernel puts what has no address of its own, and from the
+/// space.
+constexpr std::array<std::uintptr_t, 4> candidate_bases = {0x1a0000000000, 0x5a0000000000, 0x4a0000000000,
+                                                           0x3a0000000000};
+
+bool reserve(std::uintptr_t base, std::size_t bytes) noexcept {
+  void* const wished = reinterpret_cast<void*>(base);
+  void* const got = ::mmap(wished, bytes, PROT_NONE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (got == MAP_FAILED) return false;
+  if (got == wished) return true;
+  ::munmap(got, bytes);
+  return false;
+}
+
+}  // namespace
+
+constinit thread_local int OpeningStream::depth = 0;
+
+StreamMemory& stream_memory() noexcept {
+  // Never destroyed: streams are closed until the process is gone.
+  alignas(StreamMemory) static std::byte memory[sizeof(StreamMemory)];
+  static auto* const made = new (memory) StreamMemory;
+  return *made;
+}
+
+void StreamMemory::share(space::Agreement& agreement, fabric::Rank rank) {
+  for (const std::uintptr_t base : candidate_bases) {
+    const std::size_t all = agreement.gather(0).size() * part_bytes;
+    auto* const own = reinterpret_cast<std::byte*>(base + rank * part_bytes);
+    const bool is_reserved = reserve(base, all);
+    const bool is_mine = is_reserved && ::mprotect(own, part_bytes, PROT_READ | PROT_WRITE) == 0;
+    const std::vector<std::uint64_t> had = agreement.gather(is_mine ? 1 : 0);
+    if (std::find(had.begin(), had.end(), 0) != had.end()) {
+      if (is_reserved) ::munmap(reinterpret_cast<void*>(base), all);
+      continue;
+    }
+    files_.next = own;
+    files_.end = directories_.next = own + file_bytes;
+    directories_.end = own + part_bytes;
+    base_ = base;
+    bytes_ = all;
+    own_ = own;
+    own_bytes_ = part_bytes;
+    return;
+  }
+}
+
+void* StreamMemory::allocate(std::size_t bytes) noexcept {
+  if (own_ == nullptr || bytes > directories_.block_bytes) return nullptr;
+  Blocks& blocks = bytes <= files_.block_bytes ? files_ : directories_;
+  const std::lock_guard lock(lock_);
+  if (!blocks.free.empty()) {
+    std::byte* const block = blocks.free.back();
+    blocks.free.pop_back();
+    return block;
+  }
+  if (static_cast<std::size_t>(blocks.end - blocks.next) < blocks.block_bytes) return nullptr;
+  std::byte* const block = blocks.next;
+  blocks.next += blocks.block_bytes;
+  return block;
+}
+
+void StreamMemory::free(void* stream) noexcept {
+  auto* const block = static_cast<std::byte*>(stream);
+  const std::lock_guard lock(lock_);
+  (block < own_ + file_bytes ? files_ : directories_).free.push_back(block);
+}
+
+fabric::Rank StreamMemory::owner(const void* address) const noexcept {
+  return static_cast<fabric::Rank>((reinterpret_cast<std::uintptr_t>(address) - base_) / part_bytes);
+}
+
+void refuse_foreign_stream(const void* stream, const char* function) noexcept {
+  SharedProgram* const program = shared_program();
+  program->fail(fmt::format(
+      "{}(): the stream was opened on rank {}, and only threads of that rank can use it; open the file in "
+      "the threads that use it, or use it outside of parallel regions",
+      function, stream_memory().owner(stream)));
+}
+
+}  // namespace craton::posix

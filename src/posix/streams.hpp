@@ -1,0 +1,88 @@
+/// \file
+/// Whose stream a FILE or DIR is.
+///
+/// The C library's streams are private: their buffers, locks and descriptors belong to the process that
+/// opened them, while the program hands the pointers to threads of other ranks. So each rank has addresses of
+/// its own for them, the same ones are free everywhere else, and an address tells the rank.
+///
+///     │ streams of rank 0 │ streams of rank 1 │ ...      in each: │ blocks for FILE │ blocks for DIR │
+///
+/// Where a stream of another rank is used the job ends with a message, instead of in a crash or in a file of
+/// that other number. stdin, stdout and stderr are those of each process, and always right.
+///
+/// Threads: any.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "fabric/types.hpp"
+#include "space/agreement.hpp"
+
+namespace craton::posix {
+
+class SharedProgram;
+
+/// Memory of this rank's streams. One for the process, as its C library is.
+class StreamMemory {
+ public:
+  /// Finds addresses. Collective. Where ranks cannot have the same, streams are not told apart.
+  void share(space::Agreement& agreement, fabric::Rank rank);
+
+  /// Null where there is none; the C library's heap has some.
+  void* allocate(std::size_t bytes) noexcept;
+  void free(void* stream) noexcept;
+  /// It was allocated here.
+  bool owns(const void* address) const noexcept {
+    return reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(own_) < own_bytes_;
+  }
+  /// It is a stream of another rank.
+  bool is_foreign(const void* address) const noexcept {
+    return reinterpret_cast<std::uintptr_t>(address) - base_ < bytes_ && !owns(address);
+  }
+  fabric::Rank owner(const void* address) const noexcept;
+
+ private:
+  /// Blocks of one size.
+  struct Blocks {
+    std::size_t block_bytes;
+    std::byte* next = nullptr;  ///< the first that was never used
+    std::byte* end = nullptr;
+    std::vector<std::byte*> free;
+  };
+
+  std::uintptr_t base_ = 0;
+  std::size_t bytes_ = 0;  ///< of all ranks
+  std::byte* own_ = nullptr;
+  std::size_t own_bytes_ = 0;
+  std::mutex lock_;  ///< of the blocks
+  Blocks files_{.block_bytes = 1024, .next = nullptr, .end = nullptr, .free = {}};
+  Blocks directories_{.block_bytes = std::size_t{64} * 1024, .next = nullptr, .end = nullptr, .free = {}};
+};
+
+StreamMemory& stream_memory() noexcept;
+
+/// While one exists, what the C library allocates on this thread is a stream.
+class OpeningStream {
+ public:
+  OpeningStream() noexcept { ++depth; }
+  OpeningStream(const OpeningStream&) = delete;
+  OpeningStream& operator=(const OpeningStream&) = delete;
+  ~OpeningStream() { --depth; }
+
+  static bool now() noexcept { return depth != 0; }
+
+ private:
+  static thread_local int depth;
+};
+
+/// Ends the job if the stream is another rank's. \param function for the message
+void refuse_foreign_stream(const void* stream, const char* function) noexcept;
+inline void check_stream(const void* stream, const char* function) noexcept {
+  if (stream_memory().is_foreign(stream)) [[unlikely]]
+    refuse_foreign_stream(stream, function);
+}
+
+}  // namespace craton::posix

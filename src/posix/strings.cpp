@@ -1,0 +1,173 @@
+// Functions of the C library that allocate what they return: for the program, from the shared heap. Not so,
+// and private to the rank that calls: glob, getaddrinfo, getpwnam and their kind, regcomp, locales,
+// open_wmemstream.
+#undef _FORTIFY_SOURCE
+#include <dirent.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <wchar.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdarg>
+#include <cstddef>
+
+#include "posix/allocation.hpp"
+#include "posix/kernel_memory.hpp"
+
+// NOLINTBEGIN(readability-identifier-naming): the names of the C library
+extern "C" {
+char* __strdup(const char* text);
+char* __strndup(const char* text, std::size_t most);
+int __vasprintf_chk(char** text, int flag, const char* format, va_list arguments);
+int __asprintf_chk(char** text, int flag, const char* format, ...);
+char* __realpath_chk(const char* path, char* resolved, std::size_t room);
+char* __getcwd_chk(char* buffer, std::size_t bytes, std::size_t room);
+[[noreturn]] void __chk_fail();
+}
+// NOLINTEND(readability-identifier-naming)
+
+namespace {
+
+using craton::posix::hand_over;
+using craton::posix::Name;
+using craton::posix::Results;
+using craton::posix::shared_program;
+
+char* copy_text(const char* text, std::size_t length) noexcept {
+  auto* const copy = static_cast<char*>(craton_program_malloc(length + 1));
+  if (copy == nullptr) return nullptr;
+  std::memcpy(copy, text, length);
+  copy[length] = '\0';
+  return copy;
+}
+
+char* hand_over_text(char* own) noexcept {
+  return own == nullptr ? nullptr : static_cast<char*>(hand_over(own, std::strlen(own) + 1));
+}
+
+/// The length of what printf has made, or -1 where there is no memory for it.
+int hand_over_print(int length, char* own, char** text) noexcept {
+  if (length < 0) return length;
+  *text = static_cast<char*>(hand_over(own, static_cast<std::size_t>(length) + 1));
+  return *text == nullptr ? -1 : length;
+}
+
+template <typename Entry>
+int hand_over_entries(int count, Entry** own, Entry*** list) noexcept {
+  if (count < 0 || shared_program() == nullptr) {
+    if (count >= 0) *list = own;
+    return count;
+  }
+  for (int i = 0; i < count; ++i) {
+    own[i] = static_cast<Entry*>(hand_over(own[i], own[i]->d_reclen));
+    if (own[i] == nullptr) return -1;
+  }
+  *list = static_cast<Entry**>(hand_over(own, static_cast<std::size_t>(count) * sizeof(Entry*)));
+  return *list == nullptr ? -1 : count;
+}
+
+}  // namespace
+
+extern "C" {
+
+// ---- Texts
+
+[[gnu::visibility("default")]] char* strdup(const char* text) {
+  return copy_text(text, std::strlen(text));
+}
+[[gnu::visibility("default")]] char* __strdup(const char* text) {
+  return copy_text(text, std::strlen(text));
+}
+[[gnu::visibility("default")]] char* strndup(const char* text, std::size_t most) {
+  return copy_text(text, ::strnlen(text, most));
+}
+[[gnu::visibility("default")]] char* __strndup(const char* text, std::size_t most) {
+  return copy_text(text, ::strnlen(text, most));
+}
+[[gnu::visibility("default")]] wchar_t* wcsdup(const wchar_t* text) {
+  const std::size_t bytes = (std::wcslen(text) + 1) * sizeof *text;
+  void* const copy = craton_program_malloc(bytes);
+  return copy == nullptr ? nullptr : static_cast<wchar_t*>(std::memcpy(copy, text, bytes));
+}
+
+[[gnu::visibility("default")]] int vasprintf(char** text, const char* format, va_list arguments) {
+  char* own = nullptr;
+  const int length = CRATON_LIBC(vasprintf)(&own, format, arguments);
+  return hand_over_print(length, own, text);
+}
+[[gnu::visibility("default")]] int __vasprintf_chk(char** text, int flag, const char* format,
+                                                   va_list arguments) {
+  char* own = nullptr;
+  const int length = CRATON_LIBC(__vasprintf_chk)(&own, flag, format, arguments);
+  return hand_over_print(length, own, text);
+}
+[[gnu::visibility("default")]] int asprintf(char** text, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  const int length = vasprintf(text, format, arguments);
+  va_end(arguments);
+  return length;
+}
+[[gnu::visibility("default")]] int __asprintf_chk(char** text, int flag, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  const int length = __vasprintf_chk(text, flag, format, arguments);
+  va_end(arguments);
+  return length;
+}
+
+// ---- Names of files
+
+[[gnu::visibility("default")]] char* realpath(const char* path, char* resolved) {
+  if (shared_program() == nullptr) return CRATON_LIBC(realpath)(path, resolved);
+  char own[PATH_MAX];
+  if (CRATON_LIBC(realpath)(Name(path), own) == nullptr) return nullptr;
+  if (resolved == nullptr) return copy_text(own, std::strlen(own));
+  return std::strcpy(resolved, own);
+}
+[[gnu::visibility("default")]] char* __realpath_chk(const char* path, char* resolved, std::size_t room) {
+  if (room < PATH_MAX) __chk_fail();
+  return realpath(path, resolved);
+}
+[[gnu::visibility("default")]] char* canonicalize_file_name(const char* path) {
+  return realpath(path, nullptr);
+}
+[[gnu::visibility("default")]] char* getcwd(char* buffer, std::size_t bytes) {
+  if (buffer != nullptr) {
+    const char* const got =
+        CRATON_LIBC(getcwd)(Results(buffer, std::min<std::size_t>(bytes, PATH_MAX)), bytes);
+    return got == nullptr ? nullptr : buffer;
+  }
+  char* const own = CRATON_LIBC(getcwd)(nullptr, bytes);
+  return own == nullptr ? nullptr : static_cast<char*>(hand_over(own, std::max(bytes, std::strlen(own) + 1)));
+}
+[[gnu::visibility("default")]] char* __getcwd_chk(char* buffer, std::size_t bytes, std::size_t room) {
+  if (bytes > room) __chk_fail();
+  return getcwd(buffer, bytes);
+}
+[[gnu::visibility("default")]] char* get_current_dir_name() {
+  return hand_over_text(CRATON_LIBC(get_current_dir_name)());
+}
+[[gnu::visibility("default")]] char* tempnam(const char* directory, const char* prefix) {
+  return hand_over_text(CRATON_LIBC(tempnam)(Name(directory), Name(prefix)));
+}
+
+[[gnu::visibility("default")]] int scandir(const char* path, dirent*** list, int (*wanted)(const dirent*),
+                                           int (*compare)(const dirent**, const dirent**)) {
+  dirent** own = nullptr;
+  const int count = CRATON_LIBC(scandir)(Name(path), &own, wanted, compare);
+  return hand_over_entries(count, own, list);
+}
+[[gnu::visibility("default")]] int scandir64(const char* path, dirent64*** list,
+                                             int (*wanted)(const dirent64*),
+                                             int (*compare)(const dirent64**, const dirent64**)) {
+  dirent64** own = nullptr;
+  const int count = CRATON_LIBC(scandir64)(Name(path), &own, wanted, compare);
+  return hand_over_entries(count, own, list);
+}
+
+}  // extern "C"

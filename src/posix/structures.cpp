@@ -1,0 +1,232 @@
+// Calls that take structures from the program, or fill its own.
+#undef _FORTIFY_SOURCE
+#include <grp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/select.h>
+#include <sys/sem.h>
+#include <sys/socket.h>
+#include <sys/sysinfo.h>
+#include <sys/time.h>
+#include <sys/timerfd.h>
+#include <sys/times.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdarg>
+
+#include "posix/descriptors.hpp"
+#include "posix/kernel_memory.hpp"
+#include "posix/signals.hpp"
+
+// NOLINTBEGIN(readability-identifier-naming): the names of the C library
+extern "C" {
+int __poll_chk(pollfd* list, nfds_t count, int timeout_ms, std::size_t room);
+int __ppoll_chk(pollfd* list, nfds_t count, const timespec* timeout, const sigset_t* mask, std::size_t room);
+int __getgroups_chk(int count, gid_t* list, std::size_t room);
+[[noreturn]] void __chk_fail();
+}
+// NOLINTEND(readability-identifier-naming)
+
+namespace {
+
+using craton::posix::descriptor_here;
+using craton::posix::descriptor_made;
+using craton::posix::Mask;
+using craton::posix::may_fault;
+using craton::posix::Name;
+using craton::posix::Result;
+using craton::posix::Results;
+using craton::posix::touch;
+using craton::posix::Value;
+using craton::posix::Values;
+
+/// So many bytes of a set of descriptors does the kernel look at.
+std::size_t set_bytes(int count) noexcept {
+  constexpr int bits = 64;
+  return static_cast<std::size_t>(std::max((count + bits - 1) / bits, 0)) * sizeof(long);
+}
+
+std::size_t room_of(const socklen_t* bytes) noexcept {
+  return bytes == nullptr ? 0 : *bytes;
+}
+
+}  // namespace
+
+#define CRATON_FD(name) descriptor_here(fd, #name)
+
+extern "C" {
+
+// ---- Waiting for descriptors
+
+[[gnu::visibility("default")]] int poll(pollfd* list, nfds_t count, int timeout_ms) {
+  return CRATON_LIBC(poll)(Results(list, count * sizeof *list), count, timeout_ms);
+}
+[[gnu::visibility("default")]] int __poll_chk(pollfd* list, nfds_t count, int timeout_ms, std::size_t room) {
+  if (room / sizeof *list < count) __chk_fail();
+  return poll(list, count, timeout_ms);
+}
+[[gnu::visibility("default")]] int ppoll(pollfd* list, nfds_t count, const timespec* timeout,
+                                         const sigset_t* mask) {
+  return CRATON_LIBC(ppoll)(Results(list, count * sizeof *list), count, Value(timeout), Mask(mask));
+}
+[[gnu::visibility("default")]] int __ppoll_chk(pollfd* list, nfds_t count, const timespec* timeout,
+                                               const sigset_t* mask, std::size_t room) {
+  if (room / sizeof *list < count) __chk_fail();
+  return ppoll(list, count, timeout, mask);
+}
+CRATON_CALL(int, select, (int count, fd_set* read, fd_set* write, fd_set* except, timeval* timeout),
+            (count, Results(read, set_bytes(count)), Results(write, set_bytes(count)),
+             Results(except, set_bytes(count)), Result(timeout)))
+CRATON_CALL(int, pselect,
+            (int count, fd_set* read, fd_set* write, fd_set* except, const timespec* timeout,
+             const sigset_t* mask),
+            (count, Results(read, set_bytes(count)), Results(write, set_bytes(count)),
+             Results(except, set_bytes(count)), Value(timeout), Mask(mask)))
+CRATON_CALL(int, epoll_ctl, (int epoll, int operation, int fd, epoll_event* event),
+            (epoll, operation, fd, const_cast<epoll_event*>(static_cast<const epoll_event*>(Value(event)))))
+CRATON_CALL(int, epoll_wait, (int epoll, epoll_event* events, int count, int timeout_ms),
+            (epoll, Results(events, static_cast<std::size_t>(std::max(count, 0)) * sizeof *events), count,
+             timeout_ms))
+CRATON_CALL(int, epoll_pwait,
+            (int epoll, epoll_event* events, int count, int timeout_ms, const sigset_t* mask),
+            (epoll, Results(events, static_cast<std::size_t>(std::max(count, 0)) * sizeof *events), count,
+             timeout_ms, Mask(mask)))
+
+// ---- Sockets
+
+[[gnu::visibility("default")]] int socket(int domain, int type, int protocol) {
+  return descriptor_made(CRATON_LIBC(socket)(domain, type, protocol));
+}
+[[gnu::visibility("default")]] int socketpair(int domain, int type, int protocol, int ends[2]) {
+  int made[2];
+  if (CRATON_LIBC(socketpair)(domain, type, protocol, made) != 0) return -1;
+  ends[0] = descriptor_made(made[0]);
+  ends[1] = descriptor_made(made[1]);
+  return 0;
+}
+[[gnu::visibility("default")]] int accept(int fd, sockaddr* address, socklen_t* bytes) {
+  return descriptor_made(
+      CRATON_LIBC(accept)(CRATON_FD(accept), Results(address, room_of(bytes)), Result(bytes)));
+}
+[[gnu::visibility("default")]] int accept4(int fd, sockaddr* address, socklen_t* bytes, int flags) {
+  return descriptor_made(
+      CRATON_LIBC(accept4)(CRATON_FD(accept4), Results(address, room_of(bytes)), Result(bytes), flags));
+}
+CRATON_CALL(int, listen, (int fd, int backlog), (CRATON_FD(listen), backlog))
+CRATON_CALL(int, shutdown, (int fd, int how), (CRATON_FD(shutdown), how))
+CRATON_CALL(int, bind, (int fd, const sockaddr* address, socklen_t bytes),
+            (CRATON_FD(bind), Values(address, bytes), bytes))
+CRATON_CALL(int, connect, (int fd, const sockaddr* address, socklen_t bytes),
+            (CRATON_FD(connect), Values(address, bytes), bytes))
+CRATON_CALL(int, getsockname, (int fd, sockaddr* address, socklen_t* bytes),
+            (CRATON_FD(getsockname), Results(address, room_of(bytes)), Result(bytes)))
+CRATON_CALL(int, getpeername, (int fd, sockaddr* address, socklen_t* bytes),
+            (CRATON_FD(getpeername), Results(address, room_of(bytes)), Result(bytes)))
+CRATON_CALL(int, getsockopt, (int fd, int level, int name, void* value, socklen_t* bytes),
+            (CRATON_FD(getsockopt), level, name, Results(value, room_of(bytes)), Result(bytes)))
+CRATON_CALL(int, setsockopt, (int fd, int level, int name, const void* value, socklen_t bytes),
+            (CRATON_FD(setsockopt), level, name, Values(value, bytes), bytes))
+
+// ---- Clocks and timers
+
+CRATON_CALL(int, gettimeofday, (timeval * time, void* zone),
+            (Result(time), Result(static_cast<struct timezone*>(zone))))
+CRATON_CALL(int, clock_gettime, (clockid_t clock, timespec* time), (clock, Result(time)))
+CRATON_CALL(int, clock_getres, (clockid_t clock, timespec* time), (clock, Result(time)))
+CRATON_CALL(int, nanosleep, (const timespec* time, timespec* left), (Value(time), Result(left)))
+CRATON_CALL(int, clock_nanosleep, (clockid_t clock, int flags, const timespec* time, timespec* left),
+            (clock, flags, Value(time), Result(left)))
+CRATON_CALL(int, getitimer, (__itimer_which_t which, itimerval* value), (which, Result(value)))
+CRATON_CALL(int, setitimer, (__itimer_which_t which, const itimerval* value, itimerval* before),
+            (which, Value(value), Result(before)))
+CRATON_CALL(int, timer_create, (clockid_t clock, sigevent* event, timer_t* timer),
+            (clock, Result(event), Result(timer)))
+CRATON_CALL(int, timer_settime, (timer_t timer, int flags, const itimerspec* value, itimerspec* before),
+            (timer, flags, Value(value), Result(before)))
+CRATON_CALL(int, timer_gettime, (timer_t timer, itimerspec* value), (timer, Result(value)))
+CRATON_CALL(clock_t, times, (tms * buffer), (Result(buffer)))
+
+// ---- The process and the machine
+
+CRATON_CALL(int, getrusage, (__rusage_who_t who, rusage* usage), (who, Result(usage)))
+CRATON_CALL(int, uname, (utsname * name), (Result(name)))
+CRATON_CALL(int, sysinfo, (struct sysinfo * information), (Result(information)))
+CRATON_CALL(int, getrlimit, (__rlimit_resource_t what, rlimit* limit), (what, Result(limit)))
+CRATON_CALL(int, getrlimit64, (__rlimit_resource_t what, rlimit64* limit), (what, Result(limit)))
+CRATON_CALL(int, setrlimit, (__rlimit_resource_t what, const rlimit* limit), (what, Value(limit)))
+CRATON_CALL(int, setrlimit64, (__rlimit_resource_t what, const rlimit64* limit), (what, Value(limit)))
+CRATON_CALL(int, prlimit, (pid_t process, __rlimit_resource what, const rlimit* limit, rlimit* before),
+            (process, what, Value(limit), Result(before)))
+[[gnu::visibility("default")]] int getgroups(int count, gid_t* list) {
+  return CRATON_LIBC(getgroups)(count,
+                                Results(list, static_cast<std::size_t>(std::max(count, 0)) * sizeof *list));
+}
+[[gnu::visibility("default")]] int __getgroups_chk(int count, gid_t* list, std::size_t room) {
+  if (count > 0 && room / sizeof *list < static_cast<std::size_t>(count)) __chk_fail();
+  return getgroups(count, list);
+}
+CRATON_CALL(int, semop, (int set, sembuf* operations, std::size_t count),
+            (set, Results(operations, count * sizeof *operations), count))
+CRATON_CALL(int, sched_getaffinity, (pid_t process, std::size_t bytes, cpu_set_t* mask),
+            (process, bytes, Results(mask, bytes)))
+CRATON_CALL(int, sched_setaffinity, (pid_t process, std::size_t bytes, const cpu_set_t* mask),
+            (process, bytes, Values(mask, bytes)))
+CRATON_CALL(int, pthread_getaffinity_np, (pthread_t thread, std::size_t bytes, cpu_set_t* mask),
+            (thread, bytes, Results(mask, bytes)))
+CRATON_CALL(int, pthread_setaffinity_np, (pthread_t thread, std::size_t bytes, const cpu_set_t* mask),
+            (thread, bytes, Values(mask, bytes)))
+CRATON_CALL(int, pthread_setname_np, (pthread_t thread, const char* name), (thread, Name(name)))
+CRATON_CALL(int, sched_getparam, (pid_t process, sched_param* parameters), (process, Result(parameters)))
+CRATON_CALL(int, sched_setparam, (pid_t process, const sched_param* parameters), (process, Value(parameters)))
+CRATON_CALL(int, sched_setscheduler, (pid_t process, int policy, const sched_param* parameters),
+            (process, policy, Value(parameters)))
+
+// ---- Children
+
+CRATON_CALL(pid_t, wait, (int* status), (Result(status)))
+CRATON_CALL(pid_t, waitpid, (pid_t process, int* status, int flags), (process, Result(status), flags))
+CRATON_CALL(pid_t, wait3, (int* status, int flags, rusage* usage), (Result(status), flags, Result(usage)))
+CRATON_CALL(pid_t, wait4, (pid_t process, int* status, int flags, rusage* usage),
+            (process, Result(status), flags, Result(usage)))
+CRATON_CALL(int, waitid, (idtype_t what, id_t process, siginfo_t* information, int flags),
+            (what, process, Result(information), flags))
+
+// ---- Those that the C library has no function for
+
+/// What an argument is only the call knows. One that fails for a page is repeated with more pages accessible.
+[[gnu::visibility("default")]] long syscall(long number, ...) {
+  constexpr std::size_t count = 6;
+  constexpr std::size_t page_bytes = 4096;
+  constexpr std::size_t pages_most = 1024;
+  long arguments[count];
+  va_list more;
+  va_start(more, number);
+  for (long& argument : arguments) argument = va_arg(more, long);
+  va_end(more);
+  const int before = errno;
+  for (std::size_t pages = 1;; pages *= 2) {
+    const long result = CRATON_LIBC(syscall)(number, arguments[0], arguments[1], arguments[2], arguments[3],
+                                             arguments[4], arguments[5]);
+    if (result != -1 || errno != EFAULT || pages > pages_most) return result;
+    bool any = false;
+    for (const long argument : arguments) {
+      const auto* const address = reinterpret_cast<const void*>(argument);
+      if (!may_fault(address)) continue;
+      any = true;
+      touch(address, pages * page_bytes, true);
+    }
+    if (!any) return result;
+    errno = before;
+  }
+}
+
+}  // extern "C"

@@ -1,0 +1,180 @@
+// Programs that know nothing of us do the same over ranks as by themselves: output, exit code, and no word of
+// ours.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cctype>
+#include <csignal>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "launched_job.hpp"
+
+namespace craton::job {
+namespace {
+
+struct Native {
+  std::string output;
+  int code = -1;
+};
+
+/// Runs a program by itself.
+Native run_native(const std::vector<std::string>& command) {
+  int ends[2];
+  EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  std::vector<char*> words;
+  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const int nothing = ::open("/dev/null", O_RDWR);
+    ::dup2(nothing, STDIN_FILENO);
+    ::dup2(ends[1], STDOUT_FILENO);
+    ::dup2(nothing, STDERR_FILENO);  // the programs' own complaints are seen in the other run
+    ::execv(words[0], words.data());
+    ::_exit(127);
+  }
+  ::close(ends[1]);
+  Native native;
+  std::array<char, 65536> buffer;
+  for (ssize_t count = 0; (count = ::read(ends[0], buffer.data(), buffer.size())) > 0;)
+    native.output.append(buffer.data(), static_cast<std::size_t>(count));
+  ::close(ends[0]);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  native.code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return native;
+}
+
+struct Case {
+  const char* program;
+  const char* argument = "";
+  /// What of ours is to be said on standard error; empty: nothing.
+  const char* said = "";
+};
+void PrintTo(const Case& each, std::ostream* out) {
+  *out << each.program << " " << each.argument;
+}
+
+/// A case, and whether the ranks are on nodes of their own.
+class SharedProgram : public testing::TestWithParam<std::tuple<Case, bool>> {};
+
+TEST_P(SharedProgram, DoesTheSameAsByItself) {
+  const auto& [each, isolated] = GetParam();
+  std::vector<std::string> command{program(each.program)};
+  if (*each.argument != '\0') command.emplace_back(each.argument);
+  const Native native = run_native(command);
+  std::vector<std::string> arguments{"-n", "2", "--share=yes"};
+  if (isolated) arguments.emplace_back("--isolate-nodes");
+  arguments.emplace_back("--");
+  arguments.insert(arguments.end(), command.begin(), command.end());
+  LaunchedJob job(arguments);
+  job.close_input();
+  EXPECT_EQ(finish_clean(job), native.code) << job.error();
+  EXPECT_EQ(job.output(), native.output) << job.error();
+  if (*each.said == '\0') {
+    EXPECT_EQ(occurrences(job.error(), "craton: "), 0) << job.error();
+  } else {
+    EXPECT_EQ(occurrences(job.error(), each.said), 1) << job.error();
+    EXPECT_EQ(occurrences(job.error(), "craton: "), 1) << "one cause, one message\n" << job.error();
+  }
+}
+
+std::string name_of(const testing::TestParamInfo<std::tuple<Case, bool>>& info) {
+  const auto& [each, isolated] = info.param;
+  std::string name = std::string(each.program) + "_" + each.argument + (isolated ? "_isolated" : "");
+  for (char& character : name) {
+    if (std::isalnum(static_cast<unsigned char>(character)) == 0) character = '_';
+  }
+  return name;
+}
+
+constexpr const char* aborted = "died: aborted (SIGABRT)";
+
+INSTANTIATE_TEST_SUITE_P(Calls, SharedProgram,
+                         testing::Combine(testing::Values(Case{"transfers"}, Case{"transfers_fortified"},
+                                                          Case{"names"}, Case{"names_fortified"},
+                                                          Case{"structures"}, Case{"structures_fortified"},
+                                                          Case{"stdio"}, Case{"stdio_fortified"},
+                                                          Case{"signals"}, Case{"environment"},
+                                                          Case{"children"}, Case{"cpp_streams"}),
+                                          testing::Bool()),
+                         name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    Ends, SharedProgram,
+    testing::Combine(testing::Values(Case{"ends", "return0"}, Case{"ends", "return5"}, Case{"ends", "exit6"},
+                                     Case{"ends", "exit-1"}, Case{"ends", "thread7"}, Case{"ends", "_exit8"},
+                                     Case{"ends", "_exit0"}, Case{"ends", "_Exit9"}, Case{"ends", "quick10"},
+                                     Case{"main_leaves"}, Case{"ends", "abort", aborted},
+                                     Case{"ends", "segv", "died: segmentation fault (SIGSEGV)"},
+                                     Case{"ends", "term", "died: terminated (SIGTERM)"},
+                                     Case{"ends", "kill", "died: killed (SIGKILL)"},
+                                     Case{"cpp_streams", "throw", aborted}),
+                     testing::Values(false)),
+    name_of);
+
+#ifdef CRATON_HAVE_FORTRAN
+INSTANTIATE_TEST_SUITE_P(Fortran, SharedProgram,
+                         testing::Combine(testing::Values(Case{"units"}), testing::Bool()), name_of);
+#endif
+
+#ifdef CRATON_HAVE_OPENMP_ROOM
+INSTANTIATE_TEST_SUITE_P(Regions, SharedProgram,
+                         testing::Combine(testing::Values(Case{"transfers_openmp"}, Case{"names_openmp"},
+                                                          Case{"structures_openmp"}, Case{"stdio_openmp"},
+                                                          Case{"environment_openmp"},
+                                                          Case{"region_ends_openmp", "exit3"},
+                                                          Case{"region_ends_openmp", "exit0"},
+                                                          Case{"region_ends_openmp", "_exit4"},
+                                                          Case{"region_ends_openmp", "first-exit5"},
+                                                          Case{"region_ends_openmp", "first-_exit6"},
+                                                          Case{"region_ends_openmp", "abort", aborted}),
+                                          testing::Bool()),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(RegionsOfOneNode, SharedProgram,
+                         testing::Combine(testing::Values(Case{"open_files_openmp"}), testing::Values(false)),
+                         name_of);
+
+/// What a thread of another rank cannot use ends the job, with the function and the remedy.
+class ForeignFile : public testing::TestWithParam<Case> {};
+
+TEST_P(ForeignFile, EndsTheJobWithAMessage) {
+  LaunchedJob job({"-n", "2", "--share=yes", "--", program("open_files_openmp"), GetParam().argument});
+  EXPECT_EQ(finish_clean(job), 1);
+  EXPECT_EQ(occurrences(job.error(), GetParam().said), 1) << job.error();
+  EXPECT_EQ(occurrences(job.error(), "craton: "), 1) << "one cause, one message\n" << job.error();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ForeignFile,
+    testing::Values(Case{"", "stream", "rank 1: getc(): the stream was opened on rank 0"},
+                    Case{"", "directory", "rank 1: readdir(): the stream was opened on rank 0"},
+                    Case{"", "close", "rank 1: close(): descriptor "}),
+    [](const auto& param) { return std::string(param.param.argument); });
+
+TEST(ForeignDescriptor, OfAnotherNodeEndsTheJobWithAMessage) {
+  LaunchedJob job({"-n", "2", "--share=yes", "--isolate-nodes", "--", program("open_files_openmp")});
+  EXPECT_EQ(finish_clean(job), 1);
+  EXPECT_EQ(occurrences(job.error(), "was not opened on this rank, and rank 0 is on another node"), 1)
+      << job.error();
+}
+#endif
+
+TEST(Refused, ForkExecAndDaemonSayWhyAndFail) {
+  LaunchedJob job({"-n", "2", "--share=yes", "--", program("refused")});
+  EXPECT_EQ(finish_clean(job), 0) << job.error();
+  EXPECT_EQ(job.output(),
+            "fork -1 Function not implemented\nexecv -1 Function not implemented\n"
+            "daemon -1 Function not implemented\n");
+  for (const char* function : {"fork", "execv", "daemon"})
+    EXPECT_EQ(occurrences(job.error(), std::string("craton: ") + function + "() is refused: "), 1)
+        << job.error();
+}
+
+}  // namespace
+}  // namespace craton::job
