@@ -121,7 +121,7 @@ std::string find_program(const std::string& name) {
   for (std::size_t begin = 0; begin <= directories.size();) {
     const std::size_t end = std::min(directories.find(':', begin), directories.size());
     const std::string_view directory = directories.substr(begin, end - begin);
-    const std::string candidate = std::string(directory.empty() ? "." : directory) + "/" + name;
+    std::string candidate = std::string(directory.empty() ? "." : directory) + "/" + name;
     if (runs(candidate)) return candidate;
     begin = end + 1;
   }

@@ -30,7 +30,7 @@ void barrier(std::uint32_t site) {
 }
 
 Loop loop_of(Schedule schedule, std::uint64_t chunk, const Iterations& iterations, bool ordered) {
-  Loop loop{.kind = WorkKind::static_, .ordered = ordered, .chunk = chunk, .iterations = iterations};
+  Loop loop{.kind = WorkKind::fixed, .ordered = ordered, .chunk = chunk, .iterations = iterations};
   if (schedule == Schedule::runtime) {
     const Icvs& icvs = self().task->icvs;
     schedule = static_cast<Schedule>(icvs.schedule & ~monotonic_bit);
@@ -39,7 +39,7 @@ Loop loop_of(Schedule schedule, std::uint64_t chunk, const Iterations& iteration
   if (schedule == Schedule::automatic) loop.chunk = 0;
   if (schedule == Schedule::dynamic) loop.kind = WorkKind::dynamic;
   if (schedule == Schedule::guided) loop.kind = WorkKind::guided;
-  if (loop.kind != WorkKind::static_) loop.chunk = std::max<std::uint64_t>(loop.chunk, 1);
+  if (loop.kind != WorkKind::fixed) loop.chunk = std::max<std::uint64_t>(loop.chunk, 1);
   return loop;
 }
 

@@ -9,7 +9,7 @@
 namespace craton::omp {
 
 /// As in omp_sched_t and in what the compiler passes.
-enum class Schedule : std::uint32_t { runtime = 0, static_ = 1, dynamic = 2, guided = 3, automatic = 4 };
+enum class Schedule : std::uint32_t { runtime = 0, fixed = 1, dynamic = 2, guided = 3, automatic = 4 };
 /// Added to a schedule by the monotonic modifier.
 inline constexpr std::uint32_t monotonic_bit = std::uint32_t{1} << 31U;
 inline constexpr std::uint32_t no_thread_limit = std::numeric_limits<std::uint32_t>::max();

@@ -42,7 +42,7 @@ Iterations Iterations::of(bool up, std::uint64_t start, std::uint64_t end, std::
 
 bool Loops::next(LoopPosition& position, std::uint32_t thread_number) {
   if (position.loop.kind == WorkKind::none) return false;
-  if (position.loop.kind == WorkKind::static_) return next_static(position, thread_number);
+  if (position.loop.kind == WorkKind::fixed) return next_static(position, thread_number);
   return next_shared(position);
 }
 

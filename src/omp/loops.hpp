@@ -42,7 +42,7 @@ struct Iterations {
   }
 };
 
-enum class WorkKind : std::uint32_t { none, static_, dynamic, guided, sections };
+enum class WorkKind : std::uint32_t { none, fixed, dynamic, guided, sections };
 
 /// A loop as all threads of a team meet it.
 struct Loop {

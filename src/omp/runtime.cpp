@@ -86,17 +86,20 @@ space::BarrierNote note_of(const Region& region, const Icvs& icvs, const TeamSta
 
 Region region_of(const space::BarrierNote& note) noexcept {
   const auto& word = note.words;
+  Region region{.function = reinterpret_cast<void (*)(void*)>(word[function]),
+                .data = reinterpret_cast<void*>(word[data]),
+                .loop = {},
+                .site = low(word[site_and_kind])};
+  if (note.count < words) return region;
   const std::uint32_t kind = high(word[site_and_kind]);
-  return {.function = reinterpret_cast<void (*)(void*)>(word[function]),
-          .data = reinterpret_cast<void*>(word[data]),
-          .loop = {.kind = static_cast<WorkKind>(kind & 0xffU),
-                   .ordered = (kind >> 8U & 1U) != 0,
-                   .chunk = word[loop_chunk],
-                   .iterations = {.start = word[loop_start],
-                                  .step = word[loop_step],
-                                  .end = word[loop_end],
-                                  .count = word[loop_count]}},
-          .site = low(word[site_and_kind])};
+  region.loop = {.kind = static_cast<WorkKind>(kind & 0xffU),
+                 .ordered = (kind >> 8U & 1U) != 0,
+                 .chunk = word[loop_chunk],
+                 .iterations = {.start = word[loop_start],
+                                .step = word[loop_step],
+                                .end = word[loop_end],
+                                .count = word[loop_count]}};
+  return region;
 }
 
 Icvs icvs_of(const space::BarrierNote& note) noexcept {
@@ -366,8 +369,9 @@ void Runtime::work() {
 void Runtime::stop() {
   CRATON_ASSERT(rank_ == 0U);
   if (ranks_ == 1) return;
-  space::BarrierNote note;
+  space::BarrierNote note;  // no function: there are no more regions
   note.count = shares + 1;
+  std::fill_n(note.words.begin(), note.count, 0);
   guard([&] { platform_.space().barrier().tell(ranks_, note); });
 }
 

@@ -119,20 +119,20 @@ void read_schedule(const Variables& variables, Icvs& icvs) {
   Reader reader(text);
   const bool is_monotonic = reader.take_word("monotonic") && reader.take(':');
   const bool is_nonmonotonic = !is_monotonic && reader.take_word("nonmonotonic") && reader.take(':');
-  constexpr std::array<std::pair<std::string_view, Schedule>, 4> names{{{"static", Schedule::static_},
+  constexpr std::array<std::pair<std::string_view, Schedule>, 4> names{{{"static", Schedule::fixed},
                                                                         {"dynamic", Schedule::dynamic},
                                                                         {"guided", Schedule::guided},
                                                                         {"auto", Schedule::automatic}}};
   for (const auto& [name, schedule] : names) {
     if (!reader.take_word(name)) continue;
-    std::uint64_t chunk = schedule == Schedule::static_ ? 0 : 1;
+    std::uint64_t chunk = schedule == Schedule::fixed ? 0 : 1;
     if (reader.take(',')) {
       const auto given = reader.take_number();
       if (!given || *given > 0x7fffffffU) break;
       if (*given != 0) chunk = *given;
     }
     if (!reader.is_at_end()) break;
-    const bool marked = is_monotonic || (schedule == Schedule::static_ && !is_nonmonotonic);
+    const bool marked = is_monotonic || (schedule == Schedule::fixed && !is_nonmonotonic);
     icvs.schedule = static_cast<std::uint32_t>(schedule) | (marked ? monotonic_bit : 0);
     icvs.chunk = static_cast<std::int32_t>(chunk);
     return;
@@ -242,7 +242,7 @@ std::string Settings::text(std::uint32_t default_threads, bool verbose) const {
   std::string schedule_text;
   std::int32_t usual_chunk = 1;
   switch (schedule) {
-    case Schedule::static_:
+    case Schedule::fixed:
       schedule_text = is_monotonic ? "STATIC" : "NONMONOTONIC:STATIC";
       usual_chunk = 0;
       break;

@@ -69,41 +69,48 @@ void TaskPool::publish() {
 /// Answers the ranks that asked while nothing was published, or nothing was there.
 void TaskPool::answer_askers() {
   publish();
-  struct Answer {
-    fabric::Rank to;
-    Message message;
-  };
   std::vector<Answer> answers;
   {
     const std::lock_guard lock(lock_);
-    for (const Asker& asker : askers_) answers.push_back({.to = asker.rank, .message = answer_to(asker)});
+    for (const Asker& asker : askers_) answers.push_back(answer_to(asker));
     askers_.clear();
     asker_count_.store(0, std::memory_order_relaxed);
   }
   // Not with the lock: who has to wait for room runs handlers.
-  for (const Answer& answer : answers) send(answer.to, answer.message);
+  for (const Answer& answer : answers) send(answer);
 }
 
-/// With the lock: a loan, or why there is none.
-Message TaskPool::answer_to(const Asker& asker) {
-  Message message = message_of(Message::Kind::none);
-  if (asker.meeting < message.meeting) {
-    message.kind = Message::Kind::later;
-  } else if (!lend(message)) {
-    note_idle(asker.rank);
+/// With the lock: loans, or why there is none. A share of what is there, so that few messages do.
+TaskPool::Answer TaskPool::answer_to(const Asker& asker) {
+  Answer answer{.to = asker.rank, .messages = {}, .count = 1};
+  answer.messages[0] = message_of(Message::Kind::none);
+  answer.messages[0].value = offers_;
+  if (asker.meeting < meeting_.load(std::memory_order_relaxed)) {
+    answer.messages[0].kind = Message::Kind::later;
+    return answer;
   }
-  return message;
+  const std::uint32_t share =
+      queued_.load(std::memory_order_relaxed) / (ranks_ * runtime_.settings().threads_a_rank);
+  const std::size_t most = std::clamp<std::size_t>(share, 1, answer.messages.size());
+  std::size_t lent = 0;
+  while (lent < most && lend(answer.messages[lent])) ++lent;
+  if (lent == 0) note_idle(asker.rank);
+  answer.count = std::max<std::size_t>(lent, 1);
+  return answer;
 }
 
-/// With the lock. \param message says that there is none, or becomes a loan \returns whether it did
+void TaskPool::send(const Answer& answer) {
+  for (std::size_t i = 0; i < answer.count; ++i) send(answer.to, answer.messages[i]);
+}
+
+/// With the lock. \returns false if there is nothing that can be lent
 bool TaskPool::lend(Message& message) {
-  message.value = offers_;
   // The oldest: it is likely to make others. What is borrowed is not passed on.
   Task* task = first_;
   while (task != nullptr && (task->number > published_ || task->learns)) task = task->after;
   if (task == nullptr) return false;
   unlink(*task);
-  message.kind = Message::Kind::lend;
+  message = message_of(Message::Kind::lend);
   message.id = reinterpret_cast<std::uintptr_t>(task);
   message.task = {.function = task->function,
                   .block = task->block,
@@ -196,8 +203,8 @@ void TaskPool::arrived(fabric::Rank source, const Message& message) {
         answer.region = message.region;
         return send(source, answer);
       }
-      const Message answer = answer_to(asker);
-      if (answer.kind != Message::Kind::none || first_ == nullptr) return send(source, answer);
+      const Answer answer = answer_to(asker);
+      if (answer.messages[0].kind != Message::Kind::none || first_ == nullptr) return send(answer);
       // There is something, which has to be published first.
       askers_.push_back(asker);
       asker_count_.fetch_add(1, std::memory_order_release);

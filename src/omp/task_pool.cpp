@@ -184,7 +184,8 @@ void TaskPool::end_undeferred(std::unique_ptr<Task> task) {
   if (task->children.load(std::memory_order_acquire) == 0) return;
   const std::lock_guard lock(lock_);
   task->has_ended = true;
-  if (task->children.load(std::memory_order_relaxed) != 0) task.release();
+  if (task->children.load(std::memory_order_relaxed) != 0)
+    static_cast<void>(task.release());  // the last child deletes it
 }
 
 void TaskPool::wake() {

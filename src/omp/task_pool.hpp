@@ -19,7 +19,9 @@
 /// No memory of the program is touched with the lock: a fault there runs handlers, which take it.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -101,6 +103,13 @@ class TaskPool {
     std::uint32_t meeting;  ///< barriers of the region that it has left
   };
 
+  /// Loans, one a message, or one that says why there is none.
+  struct Answer {
+    fabric::Rank to;
+    std::array<Message, 16> messages;
+    std::size_t count;
+  };
+
   void wait(Thread& thread, Pick pick, const TaskGroup* group, bool serves_fabric, FunctionRef<bool()> done);
   Task* take(Pick pick, const Task* parent, const TaskGroup* group);
   void run(Thread& thread, Task& task);
@@ -116,7 +125,8 @@ class TaskPool {
   void publish();
   bool may_ask() const noexcept;
   void ask();
-  Message answer_to(const Asker& asker);
+  Answer answer_to(const Asker& asker);
+  void send(const Answer& answer);
   bool lend(Message& message);
   void answer_askers();
   void note_idle(fabric::Rank rank);

@@ -63,7 +63,7 @@ void Turns::pass(const LoopPosition& position, std::uint32_t thread_number) {
 fabric::Rank Turns::next_rank(const LoopPosition& position, std::uint32_t thread_number) const noexcept {
   if (shape_.ranks == 1) return shape_.own;
   const Loop& loop = position.loop;
-  if (loop.kind != WorkKind::static_) return position.last < position.share_last ? shape_.own : any_rank;
+  if (loop.kind != WorkKind::fixed) return position.last < position.share_last ? shape_.own : any_rank;
   const std::uint64_t thread = loop.chunk == 0 ? thread_number + 1 : position.last / loop.chunk % shape_.size;
   fabric::Rank rank = 0;
   while (Team::first_of(rank + 1, shape_.size, shape_.ranks) <= thread) ++rank;

@@ -16,6 +16,7 @@
 #include "posix/shared_program.hpp"
 #include "posix/streams.hpp"
 
+// NOLINTBEGIN(readability-identifier-naming): the C library's names
 extern "C" {
 void* __libc_malloc(std::size_t bytes);
 void* __libc_calloc(std::size_t count, std::size_t bytes);
@@ -24,6 +25,7 @@ void* __libc_memalign(std::size_t alignment, std::size_t bytes);
 void __libc_free(void* pointer);
 std::size_t malloc_usable_size(void* pointer) noexcept;
 }
+// NOLINTEND(readability-identifier-naming)
 
 namespace {
 

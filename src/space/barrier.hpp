@@ -17,6 +17,7 @@
 /// and its part of the next meeting, for which it need not wait: so there is room for four.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -38,9 +39,19 @@ inline constexpr unsigned barrier_polls = 40;
 struct BarrierNote {
   static constexpr std::uint32_t words_at_most = 14;
 
-  std::uint32_t reach = 0;  ///< the ranks below it are reached
-  std::uint32_t count = 0;  ///< of words
-  std::array<std::uint64_t, words_at_most> words{};
+  std::uint32_t reach = 0;                         ///< the ranks below it are reached
+  std::uint32_t count = 0;                         ///< of words
+  std::array<std::uint64_t, words_at_most> words;  ///< those that count are set
+
+  BarrierNote() = default;
+  BarrierNote(const BarrierNote& other) noexcept { *this = other; }
+  BarrierNote& operator=(const BarrierNote& other) noexcept {
+    if (this == &other) return *this;
+    reach = other.reach;
+    count = other.count;
+    std::copy_n(other.words.begin(), other.count, words.begin());
+    return *this;
+  }
 };
 
 /// What a rank does while it waits for others: run(), whenever can_run() holds, which is looked at as the

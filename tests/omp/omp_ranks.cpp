@@ -40,12 +40,6 @@ constexpr fabric::HandlerId heap_handler = 100;
 constexpr fabric::HandlerId omp_handler = 101;
 constexpr fabric::RegionId omp_region = 3000;
 
-coherence::Dials dials() {
-  coherence::Dials dials;
-  dials.hot_blocks = false;
-  return dials;
-}
-
 fabric::Rank this_rank = 0;
 const Shape* this_shape = nullptr;
 
@@ -95,11 +89,11 @@ std::string run_program(const Shape& of, Settings settings, void** shared, std::
   settings.threads_a_rank = of.threads;
   const auto run = [&](RankSpace& rank) {
     this_rank = rank.rank();
-    space::Segment& heap_segment = rank.space.create_segment(
-        {.name = "heap", .bytes = heap_bytes, .initial_homes = {}, .dials = dials()});
+    space::Segment& heap_segment =
+        rank.space.create_segment({.name = "heap", .bytes = heap_bytes, .initial_homes = {}, .dials = {}});
     if (shared != nullptr) {
       *shared =
-          rank.space.create_segment({.name = "shared", .bytes = bytes, .initial_homes = {}, .dials = dials()})
+          rank.space.create_segment({.name = "shared", .bytes = bytes, .initial_homes = {}, .dials = {}})
               .data();
     }
     space::Heap heap(rank.fabric, rank.space, heap_segment, heap_handler);

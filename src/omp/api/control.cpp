@@ -73,7 +73,7 @@ CRATON_OMP int omp_get_nested() {
 CRATON_OMP void omp_set_schedule(std::uint32_t kind, int chunk) {
   Icvs& own = icvs();
   switch (static_cast<Schedule>(kind & ~monotonic_bit)) {
-    case Schedule::static_:
+    case Schedule::fixed:
       own.chunk = std::max(chunk, 0);
       break;
     case Schedule::dynamic:

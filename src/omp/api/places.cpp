@@ -154,7 +154,7 @@ CRATON_OMP std::size_t omp_get_affinity_format(char* buffer, std::size_t bytes) 
   const std::string& format = affinity_format();
   if (bytes == 0) return format.size();
   const std::size_t copied = std::min(bytes - 1, format.size());
-  std::memcpy(buffer, format.data(), copied);
+  std::copy_n(format.data(), copied, buffer);
   buffer[copied] = '\0';
   return format.size();
 }
@@ -166,7 +166,7 @@ CRATON_OMP std::size_t omp_capture_affinity(char* buffer, std::size_t bytes, con
   const std::string text = expand_or_default(format, format != nullptr ? std::strlen(format) : 0);
   if (bytes == 0) return text.size();
   const std::size_t copied = std::min(bytes - 1, text.size());
-  std::memcpy(buffer, text.data(), copied);
+  std::copy_n(text.data(), copied, buffer);
   buffer[copied] = '\0';
   return text.size();
 }
@@ -200,8 +200,8 @@ CRATON_OMP void omp_set_affinity_format_(const char* format, std::size_t bytes) 
 CRATON_OMP std::int32_t omp_get_affinity_format_(char* buffer, std::size_t bytes) {
   const std::string& format = affinity_format();
   const std::size_t copied = std::min(bytes, format.size());
-  std::memcpy(buffer, format.data(), copied);
-  std::memset(buffer + copied, ' ', bytes - copied);
+  std::copy_n(format.data(), copied, buffer);
+  std::fill_n(buffer + copied, bytes - copied, ' ');
   return static_cast<std::int32_t>(format.size());
 }
 CRATON_OMP void omp_display_affinity_(const char* format, std::size_t bytes) {
@@ -212,8 +212,8 @@ CRATON_OMP std::int32_t omp_capture_affinity_(char* buffer, const char* format, 
                                               std::size_t format_bytes) {
   const std::string text = expand_or_default(format, format_bytes);
   const std::size_t copied = std::min(bytes, text.size());
-  std::memcpy(buffer, text.data(), copied);
-  std::memset(buffer + copied, ' ', bytes - copied);
+  std::copy_n(text.data(), copied, buffer);
+  std::fill_n(buffer + copied, bytes - copied, ' ');
   return static_cast<std::int32_t>(text.size());
 }
 

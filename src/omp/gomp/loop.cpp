@@ -28,7 +28,7 @@ bool start_loop(Schedule schedule, bool ordered, long start, long end, long step
 
 CRATON_GOMP bool GOMP_loop_static_start(long start, long end, long step, long chunk, long* first,
                                         long* last) {
-  return start_loop(Schedule::static_, false, start, end, step, chunk, first, last);
+  return start_loop(Schedule::fixed, false, start, end, step, chunk, first, last);
 }
 CRATON_GOMP bool GOMP_loop_static_next(long* first, long* last) {
   return next(first, last);
@@ -86,7 +86,7 @@ CRATON_GOMP bool GOMP_loop_maybe_nonmonotonic_runtime_next(long* first, long* la
 
 CRATON_GOMP bool GOMP_loop_ordered_static_start(long start, long end, long step, long chunk, long* first,
                                                 long* last) {
-  return start_loop(Schedule::static_, true, start, end, step, chunk, first, last);
+  return start_loop(Schedule::fixed, true, start, end, step, chunk, first, last);
 }
 CRATON_GOMP bool GOMP_loop_ordered_static_next(long* first, long* last) {
   return next(first, last);

@@ -29,7 +29,7 @@ bool start_loop(Schedule schedule, bool ordered, bool up, Value start, Value end
 
 CRATON_GOMP bool GOMP_loop_ull_static_start(bool up, Value start, Value end, Value step, Value chunk,
                                             Value* first, Value* last) {
-  return start_loop(Schedule::static_, false, up, start, end, step, chunk, first, last);
+  return start_loop(Schedule::fixed, false, up, start, end, step, chunk, first, last);
 }
 CRATON_GOMP bool GOMP_loop_ull_static_next(Value* first, Value* last) {
   return next(first, last);
@@ -88,7 +88,7 @@ CRATON_GOMP bool GOMP_loop_ull_maybe_nonmonotonic_runtime_next(Value* first, Val
 
 CRATON_GOMP bool GOMP_loop_ull_ordered_static_start(bool up, Value start, Value end, Value step, Value chunk,
                                                     Value* first, Value* last) {
-  return start_loop(Schedule::static_, true, up, start, end, step, chunk, first, last);
+  return start_loop(Schedule::fixed, true, up, start, end, step, chunk, first, last);
 }
 CRATON_GOMP bool GOMP_loop_ull_ordered_static_next(Value* first, Value* last) {
   return next(first, last);

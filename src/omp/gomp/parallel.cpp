@@ -52,7 +52,7 @@ CRATON_GOMP void GOMP_parallel_sections_start(Function function, void* data, uns
 
 CRATON_GOMP void GOMP_parallel_loop_static(Function function, void* data, unsigned threads, long start,
                                            long end, long step, long chunk, unsigned /*flags*/) {
-  run_region(loop_region(function, data, Schedule::static_, start, end, step, chunk), threads);
+  run_region(loop_region(function, data, Schedule::fixed, start, end, step, chunk), threads);
 }
 CRATON_GOMP void GOMP_parallel_loop_dynamic(Function function, void* data, unsigned threads, long start,
                                             long end, long step, long chunk, unsigned /*flags*/) {
@@ -89,7 +89,7 @@ CRATON_GOMP void GOMP_parallel_loop_maybe_nonmonotonic_runtime(Function function
 
 CRATON_GOMP void GOMP_parallel_loop_static_start(Function function, void* data, unsigned threads, long start,
                                                  long end, long step, long chunk) {
-  begin_region(loop_region(function, data, Schedule::static_, start, end, step, chunk), threads);
+  begin_region(loop_region(function, data, Schedule::fixed, start, end, step, chunk), threads);
 }
 CRATON_GOMP void GOMP_parallel_loop_dynamic_start(Function function, void* data, unsigned threads, long start,
                                                   long end, long step, long chunk) {
