@@ -1,7 +1,8 @@
-// Headers of others that most files of the core and of the tests include; see CRATON_PRECOMPILE.
+// Headers of others that most tests include; see CRATON_FAST_BUILD.
 #pragma once
 
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>

@@ -21,7 +21,8 @@ constexpr TimeNs judge_ns = 500'000'000;
 constexpr TimeNs answer_ns = 300'000'000;
 /// How long a node may take to end its processes. Its own patience is grace_ms and two seconds.
 constexpr TimeNs node_patience_ns = 4'000'000'000;
-constexpr TimeNs look_again_ns = 50'000'000;
+/// How often it looks for what is left.
+constexpr TimeNs judge_again_ns = 50'000'000;
 
 }  // namespace
 
@@ -224,7 +225,7 @@ void Launcher::kill_what_is_left() {
   const std::vector<pid_t> left = any_lost ? live_descendants() : std::vector<pid_t>();
   for (const pid_t pid : left) ::kill(pid, SIGKILL);
   if (!left.empty() && clock_.now_ns() < give_up_ns_) {
-    loop_.start_timer(look_again_ns, [this] { kill_what_is_left(); });
+    loop_.start_timer(judge_again_ns, [this] { kill_what_is_left(); });
     return;
   }
   if (!left.empty()) output_.say(fmt::format("craton: process {} does not die of SIGKILL", left.front()));

@@ -1,7 +1,6 @@
 #include "omp/runtime.hpp"
 
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -10,6 +9,7 @@
 
 #include "base/assert.hpp"
 #include "coherence/block_lock.hpp"
+#include "fabric/lost_peer.hpp"
 #include "omp/message.hpp"
 
 namespace craton::omp {
@@ -21,8 +21,6 @@ constexpr std::uint32_t looks_before_sleep = 500;
 constexpr std::uint32_t looks_if_active = 100 * looks_before_sleep;
 /// Where threads share CPUs, who waits must make room for whom it waits for.
 constexpr std::uint32_t looks_if_crowded = 20;
-/// A rank that has lost another is about to be ended by the launcher, which says why: it gets this long.
-constexpr unsigned patience_s = 5;
 
 // The words of the note that starts a region.
 enum Word : std::uint32_t {
@@ -157,7 +155,7 @@ Runtime::Runtime(Platform& platform, const Settings& settings)
 }
 
 void Runtime::fail(const Error& error) noexcept {
-  if (error.code() == ErrorCode::peer_lost) ::sleep(patience_s);
+  fabric::wait_for_the_end_if_lost(error);
   platform_.fail(error.what());
   std::abort();  // not reached; the compiler does not believe it of a virtual function
 }

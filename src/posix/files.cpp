@@ -1,5 +1,4 @@
 // Calls that name files, or say something about open ones.
-#undef _FORTIFY_SOURCE
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -24,6 +23,7 @@
 
 #include "posix/descriptors.hpp"
 #include "posix/kernel_memory.hpp"
+#include "posix/pages.hpp"
 
 // NOLINTBEGIN(readability-identifier-naming): the names of the C library
 extern "C" {
@@ -80,8 +80,8 @@ class Template {
 /// An argument of ioctl() is a number, or memory of which only some requests tell the size.
 int control(int fd, unsigned long request, void* argument) {
   if (!may_fault(argument)) return CRATON_LIBC(ioctl)(fd, request, argument);
-  constexpr std::size_t page_bytes = 4096;
-  const std::size_t to_page_end = page_bytes - reinterpret_cast<std::uintptr_t>(argument) % page_bytes;
+  const std::size_t to_page_end =
+      craton::posix::page_bytes - reinterpret_cast<std::uintptr_t>(argument) % craton::posix::page_bytes;
   const std::size_t told = _IOC_DIR(request) == _IOC_NONE ? 0 : _IOC_SIZE(request);
   return CRATON_LIBC(ioctl)(fd, request,
                             static_cast<void*>(Results(argument, told != 0 ? told : to_page_end)));
@@ -158,10 +158,10 @@ CRATON_MAKER(inotify_init1, (int flags), (flags))
 }
 
 [[gnu::visibility("default")]] int pipe2(int ends[2], int flags) {
-  int made[2];
-  if (CRATON_LIBC(pipe2)(made, flags) != 0) return -1;
-  ends[0] = descriptor_made(made[0]);
-  ends[1] = descriptor_made(made[1]);
+  int opened[2];
+  if (CRATON_LIBC(pipe2)(opened, flags) != 0) return -1;
+  ends[0] = descriptor_made(opened[0]);
+  ends[1] = descriptor_made(opened[1]);
   return 0;
 }
 

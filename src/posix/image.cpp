@@ -8,18 +8,11 @@
 #include <cstring>
 #include <string_view>
 
+#include "posix/pages.hpp"
+
 namespace craton::posix {
 
 namespace {
-
-constexpr std::uintptr_t page_bytes = 4096;
-
-std::uintptr_t page_down(std::uintptr_t address) {
-  return address / page_bytes * page_bytes;
-}
-std::uintptr_t page_up(std::uintptr_t address) {
-  return page_down(address + page_bytes - 1);
-}
 
 std::string executable_path() {
   std::array<char, 4096> path{};

@@ -6,11 +6,11 @@
 #include <atomic>
 #include <cerrno>
 
+#include "posix/pages.hpp"
+
 namespace craton::posix {
 
 namespace {
-
-constexpr std::size_t page_bytes = 4096;
 
 std::byte* map_private(std::size_t bytes) noexcept {
   void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -14,17 +14,17 @@ constexpr fabric::HandlerId monitor_handler = fabric::max_handlers - 3;
 /// A wake-up is never lost; this is for ranks that die meanwhile.
 constexpr TimeNs longest_sleep_ns = 100'000'000;
 
-std::atomic<Monitor*> current{nullptr};
+std::atomic<Monitor*> running_monitor{nullptr};
 
 }  // namespace
 
 Monitor* monitor() noexcept {
-  return current.load(std::memory_order_acquire);
+  return running_monitor.load(std::memory_order_acquire);
 }
 
 void start_monitor(SharedProgram& program) {
   if (program.fabric().size() > 1)
-    current.store(new Monitor(program, monitor_handler), std::memory_order_release);
+    running_monitor.store(new Monitor(program, monitor_handler), std::memory_order_release);
 }
 
 Monitor::Monitor(SharedProgram& program, fabric::HandlerId handler) : program_(program), handler_(handler) {

@@ -3,7 +3,6 @@
 // The program is one, in several processes: exit() on any rank is exit() on rank 0, where its handlers are,
 // and what ends it at once (_exit, a message of ours) ends all. Programs that it starts are none of the job:
 // they are given an environment without us. A rank cannot become another program, nor two.
-#undef _FORTIFY_SOURCE
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>

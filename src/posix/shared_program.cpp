@@ -20,6 +20,7 @@
 #include "omp/process.hpp"
 #include "omp/settings.hpp"
 #include "posix/descriptors.hpp"
+#include "posix/pages.hpp"
 #include "posix/real.hpp"
 #include "posix/streams.hpp"
 
@@ -38,9 +39,7 @@ constexpr fabric::HandlerId omp_handlers = fabric::max_handlers - 64;
 constexpr std::uint32_t omp_mutexes = 1U << 20U;
 constexpr std::uint32_t hashed_mutexes = 256;
 
-constexpr std::size_t page_bytes = 4096;
-
-std::atomic<SharedProgram*> current{nullptr};
+std::atomic<SharedProgram*> running_program{nullptr};
 
 // How far the end is.
 constexpr std::uint32_t exit_asked = 1;  ///< by another rank
@@ -69,11 +68,11 @@ bool is_zero(const std::byte* bytes, std::size_t count) {
 }  // namespace
 
 SharedProgram* shared_program() noexcept {
-  return current.load(std::memory_order_acquire);
+  return running_program.load(std::memory_order_acquire);
 }
 
 void set_shared_program(SharedProgram* program) noexcept {
-  current.store(program, std::memory_order_release);
+  running_program.store(program, std::memory_order_release);
 }
 
 SharedProgram::SharedProgram() : job_(job::Job::join()), process_(::getpid()) {

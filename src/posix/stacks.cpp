@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "posix/pages.hpp"
 #include "posix/real.hpp"
 #include "posix/shared_program.hpp"
 #include "vm/thread_scope.hpp"
@@ -20,18 +21,11 @@ namespace craton::posix {
 
 namespace {
 
-constexpr std::size_t page_bytes = 4096;
-constexpr std::size_t kibi = 1024;
-constexpr std::size_t mebi = kibi * kibi;
 constexpr std::size_t usual_bytes = 8 * mebi;
 constexpr std::size_t least_bytes = 256 * kibi;
 /// Where there is no limit. Costs addresses only.
 constexpr std::size_t unlimited_bytes = 4096 * mebi;
 constexpr std::size_t threads_most = 512;
-
-std::size_t whole_pages(std::size_t bytes) {
-  return (bytes + page_bytes - 1) / page_bytes * page_bytes;
-}
 
 /// As OpenMP writes it: a number and B, K, M or G; K if there is none. \returns 0 if it is none
 std::size_t omp_stack_bytes(const char* text) {
@@ -73,8 +67,8 @@ StackSizes stack_sizes() {
   std::size_t others = omp_stack_bytes(std::getenv("OMP_STACKSIZE"));
   if (others == 0) others = omp_stack_bytes(std::getenv("GOMP_STACKSIZE"));
   if (others == 0) others = std::min(first, usual_bytes);
-  return {.first_bytes = whole_pages(std::max(first, least_bytes)),
-          .thread_bytes = whole_pages(std::max(others, least_bytes)) + page_bytes,
+  return {.first_bytes = page_up(std::max(first, least_bytes)),
+          .thread_bytes = page_up(std::max(others, least_bytes)) + page_bytes,
           .threads = threads_most};
 }
 

@@ -1,8 +1,6 @@
 // The C library's streams: their system calls are made inside of it, so the program's memory is kept away
 // from there. A long text that printf copies from shared memory by itself ("%s" of more than a stream's
 // buffer) may still end in EFAULT, if another thread of the rank acquires between its two looks at it.
-#undef _FORTIFY_SOURCE
-#define __NO_INLINE__ 1  // NOLINT(readability-identifier-naming): the header has bodies of some, too
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,13 +7,13 @@
 #include <array>
 #include <new>
 
+#include "posix/pages.hpp"
 #include "posix/shared_program.hpp"
 
 namespace craton::posix {
 
 namespace {
 
-constexpr std::size_t mebi = std::size_t{1024} * 1024;
 constexpr std::size_t file_bytes = 16 * mebi;  ///< for 16,384 files
 constexpr std::size_t part_bytes = 64 * mebi;  ///< the rest is for 768 directories
 

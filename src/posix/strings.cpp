@@ -1,7 +1,6 @@
 // Functions of the C library that allocate what they return: for the program, from the shared heap. Not so,
 // and private to the rank that calls: glob, getaddrinfo, getpwnam and their kind, regcomp, locales,
 // open_wmemstream.
-#undef _FORTIFY_SOURCE
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>

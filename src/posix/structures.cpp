@@ -1,5 +1,4 @@
 // Calls that take structures from the program, or fill its own.
-#undef _FORTIFY_SOURCE
 #include <grp.h>
 #include <poll.h>
 #include <pthread.h>
@@ -25,6 +24,7 @@
 
 #include "posix/descriptors.hpp"
 #include "posix/kernel_memory.hpp"
+#include "posix/pages.hpp"
 #include "posix/signals.hpp"
 
 // NOLINTBEGIN(readability-identifier-naming): the names of the C library
@@ -205,7 +205,6 @@ CRATON_CALL(int, waitid, (idtype_t what, id_t process, siginfo_t* information, i
 /// What an argument is only the call knows. One that fails for a page is repeated with more pages accessible.
 [[gnu::visibility("default")]] long syscall(long number, ...) {
   constexpr std::size_t count = 6;
-  constexpr std::size_t page_bytes = 4096;
   constexpr std::size_t pages_most = 1024;
   long arguments[count];
   va_list more;
@@ -222,7 +221,7 @@ CRATON_CALL(int, waitid, (idtype_t what, id_t process, siginfo_t* information, i
       const auto* const address = reinterpret_cast<const void*>(argument);
       if (!may_fault(address)) continue;
       any = true;
-      touch(address, pages * page_bytes, true);
+      touch(address, pages * craton::posix::page_bytes, true);
     }
     if (!any) return result;
     errno = before;

@@ -1,6 +1,5 @@
 // Reading and writing: through private memory where the program's is shared (kernel_memory.hpp), in pieces.
 // Long transfers of files are whole; of pipes and sockets a read may be short, as it always may.
-#undef _FORTIFY_SOURCE
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/msg.h>

@@ -13,6 +13,7 @@
 #include "base/assert.hpp"
 #include "base/error.hpp"
 #include "coherence/block_lock.hpp"
+#include "fabric/lost_peer.hpp"
 #include "vm/fault_state.hpp"
 
 namespace craton::space {
@@ -22,7 +23,6 @@ namespace {
 constexpr std::uint32_t first_trust = 8;
 constexpr std::uint32_t most_trust = 1024;
 /// As in Segment::Faults: the launcher ends this rank and says why.
-constexpr unsigned patience_s = 5;
 
 }  // namespace
 
@@ -74,7 +74,7 @@ void OwnedSegment::Faults::fault(vm::BlockIndex block, bool write) {
     const std::lock_guard lock(segment_.lock_);
     segment_.open(block, write);
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::peer_lost) ::sleep(patience_s);
+    fabric::wait_for_the_end_if_lost(error);
     vm::refuse_fault(error.what());
   }
 }

@@ -11,6 +11,7 @@
 
 #include "base/assert.hpp"
 #include "base/error.hpp"
+#include "fabric/lost_peer.hpp"
 #include "vm/fault_state.hpp"
 
 namespace craton::space {
@@ -34,8 +35,6 @@ static_assert(exclusive_handler + 1 == SpaceOptions::handlers);
 
 /// Fewer addresses than this are not worth a try.
 constexpr std::size_t least_address_bytes = std::size_t{8} << 30U;
-/// A rank that has lost another is about to be ended by the launcher, which says why: it gets this long.
-constexpr unsigned patience_s = 5;
 
 fabric::HandlerId handler(const SpaceOptions& options, fabric::HandlerId number) {
   return static_cast<fabric::HandlerId>(options.first_handler + number);
@@ -121,7 +120,7 @@ void Segment::Faults::fault(vm::BlockIndex block, bool write) {
     protocol_.fault(block, write);
     coherence::Counters::add(counters_.fault_ns, static_cast<std::uint64_t>(clock_.now_ns() - start_ns));
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::peer_lost) ::sleep(patience_s);
+    fabric::wait_for_the_end_if_lost(error);
     vm::refuse_fault(error.what());
   }
 }
