@@ -106,7 +106,7 @@ void LeaseSegment::fault(vm::BlockIndex index, bool write) {
   do {
     make_usable(index, block);
     if (write) prepare_write(index, block);
-  } while (!open(index, block, wanted));
+  } while (open(index, 1, wanted) == 0);
   if (write) return open_ahead(index, first_touch);
   if (was_fetched) read_ahead(index);
 }
@@ -121,20 +121,33 @@ void LeaseSegment::open_ahead(std::uint64_t index, bool first_touch) {
          pages_.access(index - before - 1) == vm::Access::write)
     ++before;
   const std::uint64_t end = std::min(index + 1 + before, blocks());
-  for (std::uint64_t next = index + 1; next < end; ++next) {
-    Block& block = states_[next];
-    const std::unique_lock busy(block.busy, std::try_to_lock);
-    if (!busy.owns_lock() || strong(next) || pages_.access(next) == vm::Access::write) return;
+  const auto prepare = [&](std::uint64_t next, Block& block) {
+    if (strong(next) || pages_.access(next) == vm::Access::write) return false;
     {
       const StateGuard guard(block.state);
       const bool is_news = first_touch && !block.seen;
-      if ((!usable(next, block) && !is_news) || block.probed) return;
+      if ((!usable(next, block) && !is_news) || block.probed) return false;
     }
     make_usable(next, block);
     prepare_write(next, block);
-    if (!open(next, block, vm::Access::write)) return;
-    Counters::add(counters_.opened_ahead);
+    return true;
+  };
+  Counters::add(counters_.opened_ahead, open_next(index + 1, end, vm::Access::write, prepare));
+}
+
+/// Opens blocks in a row with one system call, up to the first that another thread is busy with or that
+/// `prepare`, called with `busy`, does not want opened. \returns how many
+std::uint64_t LeaseSegment::open_next(std::uint64_t first, std::uint64_t end, vm::Access access,
+                                      FunctionRef<bool(std::uint64_t index, Block& block)> prepare) {
+  std::uint64_t last = first;
+  for (; last < end && states_[last].busy.try_lock(); ++last) {
+    if (prepare(last, states_[last])) continue;
+    states_[last].busy.unlock();
+    break;
   }
+  const std::uint64_t opened = open(first, last - first, access);
+  while (last > first) states_[--last].busy.unlock();
+  return opened;
 }
 
 /// With `busy`.
@@ -160,7 +173,7 @@ void LeaseSegment::pin(vm::BlockIndex index) {
   do {
     make_usable(index, block);
     prepare_write(index, block);
-  } while (!open(index, block, vm::Access::write));
+  } while (open(index, 1, vm::Access::write) == 0);
   block.pinned = true;
   const StateGuard guard(pinned_lock_);
   pinned_.push_back(index);
@@ -174,15 +187,24 @@ void LeaseSegment::unpin(vm::BlockIndex index) {
   std::erase(pinned_, index);
 }
 
-/// Makes the block accessible. \returns false if the copy has become too old meanwhile
-bool LeaseSegment::open(std::uint64_t index, Block& block, vm::Access access) {
+/// With `busy`. Makes blocks in a row accessible, up to the first whose copy has become too old meanwhile.
+/// \returns how many
+std::uint64_t LeaseSegment::open(std::uint64_t first, std::uint64_t count, vm::Access access) {
+  const std::uint64_t end = first + count;
   // First into the heap, then the look at the times: who raises min_write_ts_ does it the other way round.
-  if (!directory()) keep_in_heap(block, block.copy_read_ts);
-  const StateGuard guard(block.state);
-  if (!usable(index, block)) return false;
-  block.seen = true;
-  if (pages_.access(index) < access) pages_.set_access(index, access);
-  return true;
+  for (std::uint64_t index = first; index < end && !directory(); ++index)
+    keep_in_heap(states_[index], states_[index].copy_read_ts);
+  for (std::uint64_t index = first; index < end; ++index) states_[index].state.lock();
+  std::uint64_t usable_end = first;
+  bool is_open = true;
+  for (; usable_end < end && usable(usable_end, states_[usable_end]); ++usable_end) {
+    states_[usable_end].seen = true;
+    is_open = is_open && pages_.access(usable_end) >= access;
+  }
+  const vm::Run run{.first = first, .count = usable_end - first};
+  if (!is_open) pages_.set_access({&run, 1}, access);
+  for (std::uint64_t index = first; index < end; ++index) states_[index].state.unlock();
+  return run.count;
 }
 
 /// Not what is pinned.
@@ -199,18 +221,16 @@ void LeaseSegment::read_ahead(std::uint64_t index) {
          pages_.access(index - before - 1) != vm::Access::none && !owns(index - before - 1))
     ++before;
   const std::uint64_t end = std::min(index + 1 + before, blocks());
-  for (std::uint64_t next = index + 1; next < end; ++next) {
-    Block& block = states_[next];
-    const std::unique_lock busy(block.busy, std::try_to_lock);
-    if (!busy.owns_lock() || strong(next) || owns(next) || pages_.access(next) != vm::Access::none) return;
+  const auto prepare = [&](std::uint64_t next, Block& block) {
+    if (strong(next) || owns(next) || pages_.access(next) != vm::Access::none) return false;
     {
       const StateGuard guard(block.state);
-      if (block.probed) return;
+      if (block.probed) return false;
     }
     make_usable(next, block);
-    if (!open(next, block, vm::Access::read)) return;
-    Counters::add(counters_.read_ahead);
-  }
+    return true;
+  };
+  Counters::add(counters_.read_ahead, open_next(index + 1, end, vm::Access::read, prepare));
 }
 
 // ---- Bringing a copy up to date

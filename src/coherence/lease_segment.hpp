@@ -138,7 +138,9 @@ class LeaseSegment final : public vm::FaultHandler {
                  const std::byte* from, std::size_t bytes);
   void prepare_write(std::uint64_t index, Block& block);
   void make_twin(std::uint64_t index, Block& block);
-  bool open(std::uint64_t index, Block& block, vm::Access access);
+  std::uint64_t open(std::uint64_t first, std::uint64_t count, vm::Access access);
+  std::uint64_t open_next(std::uint64_t first, std::uint64_t end, vm::Access access,
+                          FunctionRef<bool(std::uint64_t index, Block& block)> prepare);
   void close_to_reads(std::uint64_t index, Block& block);
   void settle(std::uint64_t index, Block& block);
   void back_off(unsigned& round);

@@ -604,7 +604,7 @@ TEST_P(Instructions, DoWhatTheyDidBefore) {
   CodeMap map = buffer.finish();
   if (GetParam()) map.image.end = map.image.begin + (std::uintptr_t{4} << 30);
 
-  constexpr int runs = is_sanitized ? 2 : 8;
+  constexpr int runs = is_sanitized ? 2 : 4;
   struct Result {
     Setup setup;
     AllBytes memory_before, memory_after;
