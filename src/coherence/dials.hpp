@@ -51,7 +51,7 @@ struct Dials {
   bool hot_blocks = true;
   std::uint32_t cool_after = 4;
   /// How many blocks a fault opens beyond its own, at most: to be written, where those before it are; to be
-  /// read, where those before it were fetched too.
+  /// read, where those before it were fetched too (64 at most).
   std::uint32_t open_ahead = 32;
   std::uint32_t read_ahead = 16;
   /// Blocks that were read after earlier acquires at the same place are brought up to date at the acquire.

@@ -14,6 +14,18 @@ namespace craton::coherence {
 namespace {
 /// What a release needs, ten times over; the sanitizers' frames are larger.
 constexpr std::size_t stack_bytes = std::size_t{128} * 1024;
+
+/// Ends the use that its maker has begun.
+class Use {
+ public:
+  explicit Use(std::atomic<bool>& in_use) noexcept : in_use_(in_use) {}
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+  ~Use() { in_use_.store(false, std::memory_order_release); }
+
+ private:
+  std::atomic<bool>& in_use_;
+};
 }  // namespace
 
 struct Interleaver::Strand {
@@ -47,10 +59,11 @@ void Interleaver::make_strands() {
 }
 
 void Interleaver::run(std::size_t count, FunctionRef<void(std::size_t)> action) {
-  if (count < 2 || width_ < 2) {
+  if (count < 2 || width_ < 2 || in_use_.exchange(true, std::memory_order_acquire)) {
     for (std::size_t i = 0; i < count; ++i) action(i);
     return;
   }
+  const Use use(in_use_);
   make_strands();
   action_ = &action;
   count_ = count;

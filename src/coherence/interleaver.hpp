@@ -1,7 +1,8 @@
 /// \file
 /// Several pieces of straight-line code at a time on one thread: while one waits for the network, another
 /// goes on. What fences that publish many blocks are made of (DESIGN, decision 9): each block costs three
-/// round trips one after the other, all blocks together hardly more.
+/// round trips one after the other, all blocks together hardly more. Faults that fetch blocks ahead do the
+/// same.
 ///
 ///   run() ─▶ strand 0: action 0 ... waits │ action 3 ...
 ///            strand 1: action 1 ...... waits │ ...           the thread sleeps when all of them wait
@@ -32,10 +33,11 @@ class Interleaver {
   Interleaver(const Interleaver&) = delete;
   Interleaver& operator=(const Interleaver&) = delete;
 
-  /// Calls `action` with 0 to `count` - 1, several at a time, in this order but for their waits. Not from a
-  /// strand, and not from two threads at a time. An action must not block but by wait() and wait_until();
-  /// takes locks that another action may hold only if they are free. After the first exception nothing more
-  /// is begun. \throws that exception, Error out_of_resources, what Fabric::wait_until throws
+  /// Calls `action` with 0 to `count` - 1, several at a time, in this order but for their waits; one after
+  /// the other while another thread's run is under way. Any thread. An action must not block but by wait()
+  /// and wait_until(); takes locks that another action may hold only if they are free. After the first
+  /// exception nothing more is begun. \throws that exception, Error out_of_resources, what Fabric::wait_until
+  /// throws
   void run(std::size_t count, FunctionRef<void(std::size_t)> action);
 
   /// For whoever may be on a strand: any thread. Block. As Fabric::wait, but \throws Error peer_lost
@@ -58,6 +60,7 @@ class Interleaver {
   fabric::Fabric& fabric_;
   const unsigned width_;
   std::vector<std::unique_ptr<Strand>> strands_;  ///< made by the first run that needs them
+  std::atomic<bool> in_use_{false};
   std::atomic<bool> running_{false};
   // Of the run.
   Actions* action_ = nullptr;

@@ -3,6 +3,7 @@
 #include "coherence/lease_segment.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <mutex>
 
@@ -121,33 +122,24 @@ void LeaseSegment::open_ahead(std::uint64_t index, bool first_touch) {
          pages_.access(index - before - 1) == vm::Access::write)
     ++before;
   const std::uint64_t end = std::min(index + 1 + before, blocks());
-  const auto prepare = [&](std::uint64_t next, Block& block) {
-    if (strong(next) || pages_.access(next) == vm::Access::write) return false;
-    {
+  std::uint64_t next = index + 1;
+  for (; next < end && states_[next].busy.try_lock(); ++next) {
+    Block& block = states_[next];
+    const auto is_wanted = [&] {
+      if (strong(next) || pages_.access(next) == vm::Access::write) return false;
       const StateGuard guard(block.state);
       const bool is_news = first_touch && !block.seen;
-      if ((!usable(next, block) && !is_news) || block.probed) return false;
+      return (usable(next, block) || is_news) && !block.probed;
+    };
+    if (!is_wanted()) {
+      block.busy.unlock();
+      break;
     }
     make_usable(next, block);
     prepare_write(next, block);
-    return true;
-  };
-  Counters::add(counters_.opened_ahead, open_next(index + 1, end, vm::Access::write, prepare));
-}
-
-/// Opens blocks in a row with one system call, up to the first that another thread is busy with or that
-/// `prepare`, called with `busy`, does not want opened. \returns how many
-std::uint64_t LeaseSegment::open_next(std::uint64_t first, std::uint64_t end, vm::Access access,
-                                      FunctionRef<bool(std::uint64_t index, Block& block)> prepare) {
-  std::uint64_t last = first;
-  for (; last < end && states_[last].busy.try_lock(); ++last) {
-    if (prepare(last, states_[last])) continue;
-    states_[last].busy.unlock();
-    break;
   }
-  const std::uint64_t opened = open(first, last - first, access);
-  while (last > first) states_[--last].busy.unlock();
-  return opened;
+  Counters::add(counters_.opened_ahead, open(index + 1, next - index - 1, vm::Access::write));
+  while (next > index + 1) states_[--next].busy.unlock();
 }
 
 /// With `busy`.
@@ -217,48 +209,34 @@ void LeaseSegment::close_to_reads(std::uint64_t index, Block& block) {
 /// The same for who reads block after block of what other ranks have written.
 void LeaseSegment::read_ahead(std::uint64_t index) {
   std::uint64_t before = 0;
-  while (before < dials_.read_ahead && before < index &&
+  while (before < std::min(dials_.read_ahead, read_ahead_most) && before < index &&
          pages_.access(index - before - 1) != vm::Access::none && !owns(index - before - 1))
     ++before;
   const std::uint64_t end = std::min(index + 1 + before, blocks());
-  const auto prepare = [&](std::uint64_t next, Block& block) {
-    if (strong(next) || owns(next) || pages_.access(next) != vm::Access::none) return false;
-    {
+  std::uint64_t next = index + 1;
+  for (; next < end && states_[next].busy.try_lock(); ++next) {
+    Block& block = states_[next];
+    const auto is_wanted = [&] {
+      if (strong(next) || owns(next) || block.dirty || pages_.access(next) != vm::Access::none) return false;
       const StateGuard guard(block.state);
-      if (block.probed) return false;
-    }
-    make_usable(next, block);
-    return true;
-  };
-  Counters::add(counters_.read_ahead, open_next(index + 1, end, vm::Access::read, prepare));
+      return !block.probed;
+    };
+    if (is_wanted()) continue;
+    block.busy.unlock();
+    break;
+  }
+  std::array<Source, read_ahead_most> sources{};
+  const std::uint64_t count = next - index - 1;
+  fetch_run(index + 1, std::span(sources).first(count));
+  Counters::add(counters_.read_ahead, open(index + 1, count, vm::Access::read));
+  while (next > index + 1) states_[--next].busy.unlock();
 }
 
 // ---- Bringing a copy up to date
 
 /// With `busy`. Afterwards the copy is as new as what this rank had acquired when it began.
 void LeaseSegment::fetch(std::uint64_t index, Block& block) {
-  settle(index, block);
-  const Timestamp min_write_ts = space_.min_write_ts_.load(std::memory_order_acquire);
-  Source source{};
-  bool known = false;
-  {
-    const StateGuard guard(block.state);
-    // From now on a message that drops the copy drops also the one that we are about to get.
-    block.dropped = false;
-    block.fetched = true;
-    source = {.rank = block.source,
-              .write_ts = block.source_write_ts,
-              .read_ts = block.source_read_ts,
-              .written = true};
-    known = !directory() && source.write_ts != 0 && source.write_ts >= block.required_ts &&
-            source.read_ts >= min_write_ts;
-  }
-  if (known) {
-    Counters::add(counters_.fast_reads);
-  } else {
-    source = ask_home(index);
-    Counters::add(source.written ? counters_.slow_reads : counters_.zero_reads);
-  }
+  const Source source = find_source(index, block);
   if (source.written) {  // else nobody has published anything: what we have is right
     const fabric::RegionId region = published_region();
     if (block.dirty) {
@@ -273,6 +251,56 @@ void LeaseSegment::fetch(std::uint64_t index, Block& block) {
       get_bytes(source.rank, region, index, data(index));
     }
   }
+  note_copy(block, source);
+}
+
+/// The same for blocks in a row that are not dirty, those that come from one rank with one get, all of them
+/// at a time.
+void LeaseSegment::fetch_run(std::uint64_t first, std::span<Source> sources) {
+  waits_.run(sources.size(), [&](std::size_t i) { sources[i] = find_source(first + i, states_[first + i]); });
+  fabric::Completion arrived;
+  for (std::size_t begin = 0; begin < sources.size();) {
+    std::size_t end = begin + 1;
+    if (sources[begin].written) {
+      while (end < sources.size() && sources[end].written && sources[end].rank == sources[begin].rank) ++end;
+      fabric_.get(data(first + begin),
+                  {.rank = sources[begin].rank,
+                   .region = published_region(),
+                   .offset = (first + begin) * block_bytes_},
+                  (end - begin) * block_bytes_, arrived);
+      Counters::add(counters_.fetched_bytes, (end - begin) * block_bytes_);
+    }
+    begin = end;
+  }
+  waits_.wait(arrived);
+  for (std::size_t i = 0; i < sources.size(); ++i) note_copy(states_[first + i], sources[i]);
+}
+
+/// Where the bytes of a block are to be had: what notices told of, or where its home is.
+LeaseSegment::Source LeaseSegment::find_source(std::uint64_t index, Block& block) {
+  settle(index, block);
+  const Timestamp min_write_ts = space_.min_write_ts_.load(std::memory_order_acquire);
+  {
+    const StateGuard guard(block.state);
+    // From now on a message that drops the copy drops also the one that we are about to get.
+    block.dropped = false;
+    block.fetched = true;
+    const bool known = !directory() && block.source_write_ts != 0 &&
+                       block.source_write_ts >= block.required_ts && block.source_read_ts >= min_write_ts;
+    if (known) {
+      Counters::add(counters_.fast_reads);
+      return {.rank = block.source,
+              .write_ts = block.source_write_ts,
+              .read_ts = block.source_read_ts,
+              .written = true};
+    }
+  }
+  const Source source = ask_home(index);
+  Counters::add(source.written ? counters_.slow_reads : counters_.zero_reads);
+  return source;
+}
+
+void LeaseSegment::note_copy(Block& block, const Source& source) {
   const StateGuard guard(block.state);
   block.copy_write_ts = source.write_ts;
   block.copy_read_ts = source.read_ts;

@@ -120,6 +120,7 @@ class LeaseSegment final : public vm::FaultHandler {
   }
 
   // Faults (lease_segment.cpp).
+  static constexpr std::uint32_t read_ahead_most = 64;
   void fetch(std::uint64_t index, Block& block);
   void make_usable(std::uint64_t index, Block& block);
   void open_ahead(std::uint64_t index, bool first_touch);
@@ -130,6 +131,9 @@ class LeaseSegment final : public vm::FaultHandler {
     Timestamp read_ts;
     bool written;  ///< else all zero bytes
   };
+  void fetch_run(std::uint64_t first, std::span<Source> sources);
+  Source find_source(std::uint64_t index, Block& block);
+  static void note_copy(Block& block, const Source& source);
   Source ask_home(std::uint64_t index);
   void start_get_bytes(fabric::Rank from, fabric::RegionId region, std::uint64_t index, std::byte* to,
                        fabric::Completion& completion);
@@ -139,8 +143,6 @@ class LeaseSegment final : public vm::FaultHandler {
   void prepare_write(std::uint64_t index, Block& block);
   void make_twin(std::uint64_t index, Block& block);
   std::uint64_t open(std::uint64_t first, std::uint64_t count, vm::Access access);
-  std::uint64_t open_next(std::uint64_t first, std::uint64_t end, vm::Access access,
-                          FunctionRef<bool(std::uint64_t index, Block& block)> prepare);
   void close_to_reads(std::uint64_t index, Block& block);
   void settle(std::uint64_t index, Block& block);
   void back_off(unsigned& round);
