@@ -42,6 +42,7 @@ space::SpaceOptions space_options(const OpenSpaceOptions& options) {
   made.mutexes = options.mutexes;
   made.threads = options.threads;
   made.mechanism = options.mechanism;
+  if (options.address_bytes != 0) made.address_bytes = options.address_bytes;
   made.first_region = space_regions;
   made.first_handler = space_handlers;
   return made;

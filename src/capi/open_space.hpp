@@ -32,6 +32,7 @@ struct OpenSpaceOptions {
   unsigned parallel_releases = 1;
   TimeNs heartbeat_ns = 0;
   std::size_t heap_bytes = 0;
+  std::size_t address_bytes = 0;  ///< 0: as space::SpaceOptions has it
   std::string mechanism;
 };
 

@@ -132,6 +132,13 @@ std::unique_ptr<Transport> WiredFabric::make_network(Bootstrap& bootstrap, const
 
 void WiredFabric::make_transports(Bootstrap& bootstrap, const WiredOptions& options) {
   TransportEvents& events = *this;
+  if (neighbours_.size() > shm::max_neighbours) {
+    throw Error(ErrorCode::out_of_resources,
+                {.asked = fmt::format("cannot connect the {} ranks of this node", neighbours_.size()),
+                 .happened = "they are too many to share memory",
+                 .limit = fmt::format("{} ranks a node", shm::max_neighbours),
+                 .remedy = "start fewer on a node"});
+  }
   if (neighbours_.size() > 1) {
     shm_ = std::make_unique<shm::ShmTransport>(rank(), neighbours_, bootstrap.secret(), options.ring_bytes,
                                                events);

@@ -57,7 +57,7 @@ bool has_craton_note(int fd, const Elf64_Phdr& header) {
 }
 
 /// What the loader prints when it is told to list instead of to run: lines like "\tlibm.so.6 =>
-/// /lib/libm.so.6 (0x7f)".
+/// /lib/libm.so.6 (0x7f)", then those of versions, like "\tlibm.so.6 (GLIBC_2.29) => /lib/libm.so.6".
 std::string loader_listing(const std::string& path) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
@@ -70,6 +70,7 @@ std::string loader_listing(const std::string& path) {
     ::dup2(to.get(), STDOUT_FILENO);
     ::dup2(to.get(), STDERR_FILENO);
     ::setenv("LD_TRACE_LOADED_OBJECTS", "1", 1);
+    ::setenv("LD_VERBOSE", "1", 1);
     ::unsetenv("LD_PRELOAD");
     const std::array<char*, 2> arguments{const_cast<char*>(path.c_str()), nullptr};
     ::execv(path.c_str(), arguments.data());
@@ -100,32 +101,47 @@ void note_libraries(const std::string& listing, ProgramFacts& facts) {
     while (!line.empty() && (line.front() == '\t' || line.front() == ' ')) line.remove_prefix(1);
     const std::string_view name = line.substr(0, line.find(' '));
     if (line.find("=> not found") != std::string_view::npos) facts.missing.emplace_back(name);
+    if (line.find("(GOACC_") != std::string_view::npos) facts.uses_openacc = true;
     for (const std::string_view openmp : {"libgomp.so", "libomp.so", "libiomp5.so"}) {
-      if (name.substr(0, openmp.size()) == openmp) facts.openmp = name;
+      if (name.starts_with(openmp)) facts.openmp = name;
     }
-    if (name.substr(0, std::string_view("libcraton.so").size()) == "libcraton.so") facts.uses_craton = true;
+    if (name.starts_with("libcraton.so")) facts.uses_craton = true;
   }
 }
 
 }  // namespace
 
-std::string find_program(const std::string& name) {
-  const auto runs = [](const std::string& path) {
-    struct stat status {};
-    return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
-           ::faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0;
-  };
-  if (name.find('/') != std::string::npos) return runs(name) ? name : std::string();
-  const char* const path = std::getenv("PATH");
-  const std::string_view directories = path != nullptr ? path : "/bin:/usr/bin";
-  for (std::size_t begin = 0; begin <= directories.size();) {
-    const std::size_t end = std::min(directories.find(':', begin), directories.size());
-    const std::string_view directory = directories.substr(begin, end - begin);
-    std::string candidate = std::string(directory.empty() ? "." : directory) + "/" + name;
-    if (runs(candidate)) return candidate;
-    begin = end + 1;
+FoundProgram find_program(const std::string& name, std::string_view path) {
+  std::vector<std::string> candidates;
+  if (name.find('/') != std::string::npos) {
+    candidates.push_back(name);
+  } else {
+    for (std::size_t begin = 0; begin <= path.size();) {
+      const std::size_t end = std::min(path.find(':', begin), path.size());
+      const std::string_view directory = path.substr(begin, end - begin);
+      candidates.push_back(std::string(directory.empty() ? "." : directory) + "/" + name);
+      begin = end + 1;
+    }
   }
-  return {};
+  FoundProgram found{.path = {}, .errno_value = ENOENT};
+  for (const std::string& candidate : candidates) {
+    struct stat status {};
+    if (::stat(candidate.c_str(), &status) != 0) {
+      if (candidates.size() == 1) found.errno_value = errno;
+    } else if (S_ISDIR(status.st_mode)) {
+      found.errno_value = EISDIR;
+    } else if (::faccessat(AT_FDCWD, candidate.c_str(), X_OK, AT_EACCESS) == 0) {
+      return {.path = candidate, .errno_value = 0};
+    } else {
+      found.errno_value = errno;
+    }
+  }
+  return found;
+}
+
+std::string_view program_path() noexcept {
+  const char* const path = std::getenv("PATH");
+  return path != nullptr ? path : "/bin:/usr/bin";
 }
 
 ProgramFacts inspect_program(const std::string& path) {

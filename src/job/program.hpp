@@ -3,8 +3,8 @@
 /// be.
 #pragma once
 
-#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace craton::job {
@@ -16,11 +16,19 @@ struct ProgramFacts {
   bool is_dynamic = false;           ///< it has a loader, which can give it a library of ours
   bool uses_craton = false;          ///< it calls craton_init by itself
   std::string openmp;                ///< the OpenMP library that it or a library of its needs; empty: none
+  bool uses_openacc = false;         ///< entry points of libgomp that are not OpenMP's
   std::vector<std::string> missing;  ///< libraries that the loader does not find
 };
 
-/// Where execvp would find a program; empty if nowhere.
-std::string find_program(const std::string& name);
+/// Where execvp looks for programs: PATH, or what stands for it.
+std::string_view program_path() noexcept;
+
+struct FoundProgram {
+  std::string path;     ///< empty: execvp would find none
+  int errno_value = 0;  ///< why not, as execvp has it
+};
+/// Looks for a program as execvp does. \param path directories, separated by colons
+FoundProgram find_program(const std::string& name, std::string_view path);
 
 /// Reads the program, and asks its loader what it would load. \throws Error system if it cannot be read
 ProgramFacts inspect_program(const std::string& path);

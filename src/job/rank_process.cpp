@@ -155,37 +155,12 @@ StartResult exec_failure(const StartOrder& order, int errno_value) {
 }
 
 StartResult check_program(const StartOrder& order) {
-  const std::string& program = order.command[0];
-  const char* path = std::getenv("PATH");
-  std::string_view directories = path != nullptr ? path : "/bin:/usr/bin";
+  std::string_view path = program_path();
   for (const auto& [name, value] : order.environment) {
-    if (name == "PATH") directories = value;
+    if (name == "PATH") path = value;
   }
-  std::vector<std::string> candidates;
-  if (program.find('/') != std::string::npos) {
-    candidates.push_back(program);
-  } else {
-    for (std::size_t begin = 0; begin <= directories.size();) {
-      const std::size_t end = std::min(directories.find(':', begin), directories.size());
-      const std::string_view directory = directories.substr(begin, end - begin);
-      candidates.push_back(std::string(directory.empty() ? "." : directory) + "/" + program);
-      begin = end + 1;
-    }
-  }
-  int errno_value = ENOENT;
-  for (const std::string& candidate : candidates) {
-    struct stat status {};
-    if (::stat(candidate.c_str(), &status) != 0) {
-      if (candidates.size() == 1) errno_value = errno;
-    } else if (S_ISDIR(status.st_mode)) {
-      errno_value = EISDIR;
-    } else if (::faccessat(AT_FDCWD, candidate.c_str(), X_OK, AT_EACCESS) == 0) {
-      return {};
-    } else {
-      errno_value = errno;
-    }
-  }
-  return exec_failure(order, errno_value);
+  const FoundProgram found = find_program(order.command[0], path);
+  return found.errno_value == 0 ? StartResult() : exec_failure(order, found.errno_value);
 }
 
 }  // namespace craton::job

@@ -34,6 +34,10 @@ Thread& self() {
   return *this_thread;
 }
 
+Thread* self_if_known() noexcept {
+  return this_thread;
+}
+
 void start(Platform& platform, const Settings& settings) {
   CRATON_ASSERT(the_runtime == nullptr);
   the_runtime = new Runtime(platform, settings);  // the program may use it till its last exit handler

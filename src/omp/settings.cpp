@@ -199,6 +199,8 @@ Settings Settings::parse(std::uint32_t threads_a_rank, Variable variable, Warn w
   icvs.thread_limit = variables.read_number("OMP_THREAD_LIMIT", 1).value_or(no_thread_limit);
   icvs.default_device = to_int(variables.read_number("OMP_DEFAULT_DEVICE", 0).value_or(0));
   settings.stack_bytes = variables.read("OMP_STACKSIZE", take_bytes).value_or(0);
+  if (settings.stack_bytes == 0)
+    settings.stack_bytes = variables.read("GOMP_STACKSIZE", take_bytes).value_or(0);
   settings.max_task_priority = to_int(variables.read_number("OMP_MAX_TASK_PRIORITY", 0).value_or(0));
   settings.teams = to_int(variables.read_number("OMP_NUM_TEAMS", 1).value_or(0));
   settings.teams_thread_limit = to_int(variables.read_number("OMP_TEAMS_THREAD_LIMIT", 1).value_or(0));

@@ -23,7 +23,7 @@ struct Settings {
   std::uint32_t threads_a_rank = 1;
   std::vector<std::uint32_t> threads;  ///< OMP_NUM_THREADS, by level; empty: all ranks' threads
   Icvs icvs;                           ///< of the initial task, but for the number of threads
-  std::size_t stack_bytes = 0;         ///< OMP_STACKSIZE; 0: not given
+  std::size_t stack_bytes = 0;         ///< OMP_STACKSIZE, or GOMP_STACKSIZE; 0: neither is given
   WaitPolicy wait_policy = WaitPolicy::undefined;
   std::int32_t max_task_priority = 0;
   std::int32_t teams = 0;               ///< OMP_NUM_TEAMS

@@ -52,5 +52,7 @@ struct Thread {
 
 /// The calling thread's. Made when it first asks.
 Thread& self();
+/// The same; null where it has never asked. Signal handlers may call it.
+Thread* self_if_known() noexcept;
 
 }  // namespace craton::omp

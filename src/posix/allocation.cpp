@@ -13,6 +13,7 @@
 
 #include "base/error.hpp"
 #include "posix/allocation.hpp"
+#include "posix/pages.hpp"
 #include "posix/shared_program.hpp"
 #include "posix/streams.hpp"
 
@@ -36,14 +37,13 @@ using craton::space::Heap;
 /// The program, if what the caller allocates is to be shared.
 inline SharedProgram* sharing(const void* caller) noexcept {
   SharedProgram* const program = shared_program();
-  if (program == nullptr) [[unlikely]]
-    return nullptr;
-  return program->allocates_privately(caller) ? nullptr : program;
+  return program == nullptr || program->allocates_privately(caller) ? nullptr : program;
 }
 
-inline bool is_shared(const void* pointer) noexcept {
+/// The program, if the pointer is one of its heap.
+inline SharedProgram* owner_of(const void* pointer) noexcept {
   SharedProgram* const program = shared_program();
-  return program != nullptr && program->heap().contains(pointer);
+  return program != nullptr && program->heap().contains(pointer) ? program : nullptr;
 }
 
 /// For the C library itself.
@@ -59,15 +59,20 @@ void free_privately(void* pointer) noexcept {
   __libc_free(pointer);
 }
 
-void* allocate(SharedProgram& program, std::size_t bytes) noexcept {
+/// Null, with errno, where there is none.
+Heap::Fresh allocate_fresh(SharedProgram& program, std::size_t bytes) noexcept {
   try {
-    return program.heap().allocate(bytes);
+    return program.heap().allocate_fresh(bytes);
   } catch (const craton::Error& error) {
     if (error.code() != craton::ErrorCode::out_of_resources) program.fail(error.what());
   } catch (const std::bad_alloc&) {
   }
   errno = ENOMEM;
-  return nullptr;
+  return {.begin = nullptr, .is_zero = false};
+}
+
+void* allocate(SharedProgram& program, std::size_t bytes) noexcept {
+  return allocate_fresh(program, bytes).begin;
 }
 
 /// The allocation that a pointer is, or (where it was aligned) lies in.
@@ -88,14 +93,16 @@ std::size_t usable_bytes(SharedProgram& program, const void* pointer) noexcept {
 /// What the heap aligns to by itself.
 constexpr std::size_t usual_alignment = 64;
 
-void* allocate_aligned(SharedProgram& program, std::size_t alignment, std::size_t bytes) noexcept {
-  if (alignment <= 16) return allocate(program, bytes);
-  if (alignment <= usual_alignment) return allocate(program, std::max(bytes, usual_alignment));
+/// \param program null: for the C library itself
+void* allocate_aligned(SharedProgram* program, std::size_t alignment, std::size_t bytes) noexcept {
+  if (program == nullptr) return __libc_memalign(alignment, bytes);
+  if (alignment <= 16) return allocate(*program, bytes);
+  if (alignment <= usual_alignment) return allocate(*program, std::max(bytes, usual_alignment));
   if (bytes > SIZE_MAX - alignment) {
     errno = ENOMEM;
     return nullptr;
   }
-  void* const pointer = allocate(program, bytes + alignment);
+  void* const pointer = allocate(*program, bytes + alignment);
   if (pointer == nullptr) return nullptr;
   return reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(pointer) + alignment - 1) / alignment *
                                  alignment);
@@ -122,9 +129,10 @@ extern "C" {
 
 [[gnu::visibility("default")]] void free(void* pointer) {
   if (pointer == nullptr) return;
-  if (!is_shared(pointer)) return free_privately(pointer);
+  SharedProgram* const program = owner_of(pointer);
+  if (program == nullptr) return free_privately(pointer);
   const int before = errno;
-  release(*shared_program(), pointer);
+  release(*program, pointer);
   errno = before;
 }
 
@@ -136,52 +144,47 @@ extern "C" {
     errno = ENOMEM;
     return nullptr;
   }
-  void* const pointer = allocate(*program, all);
-  if (pointer != nullptr) std::memset(pointer, 0, all);
-  return pointer;
+  const Heap::Fresh fresh = allocate_fresh(*program, all);
+  if (fresh.begin != nullptr && !fresh.is_zero) std::memset(fresh.begin, 0, all);
+  return fresh.begin;
 }
 
 [[gnu::visibility("default")]] void* realloc(void* pointer, std::size_t bytes) {
-  if (pointer != nullptr && !is_shared(pointer)) return __libc_realloc(pointer, bytes);
-  SharedProgram* const program = sharing(__builtin_return_address(0));
-  if (pointer == nullptr) return program == nullptr ? __libc_malloc(bytes) : allocate(*program, bytes);
+  if (pointer == nullptr) {
+    SharedProgram* const program = sharing(__builtin_return_address(0));
+    return program == nullptr ? allocate_privately(bytes) : allocate(*program, bytes);
+  }
+  SharedProgram* const program = owner_of(pointer);
+  if (program == nullptr) return __libc_realloc(pointer, bytes);
   if (bytes == 0) {
-    release(*shared_program(), pointer);
+    release(*program, pointer);
     return nullptr;
   }
-  const std::size_t before = usable_bytes(*shared_program(), pointer);
+  const std::size_t before = usable_bytes(*program, pointer);
   if (bytes <= before && bytes >= before / 2) return pointer;
-  void* const moved = allocate(*shared_program(), bytes);
+  void* const moved = allocate(*program, bytes);
   if (moved == nullptr) return nullptr;
   std::memcpy(moved, pointer, std::min(before, bytes));
-  release(*shared_program(), pointer);
+  release(*program, pointer);
   return moved;
 }
 
 [[gnu::visibility("default")]] void* memalign(std::size_t alignment, std::size_t bytes) {
-  SharedProgram* const program = sharing(__builtin_return_address(0));
-  return program == nullptr ? __libc_memalign(alignment, bytes)
-                            : allocate_aligned(*program, alignment, bytes);
+  return allocate_aligned(sharing(__builtin_return_address(0)), alignment, bytes);
 }
 
 [[gnu::visibility("default")]] void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
-  SharedProgram* const program = sharing(__builtin_return_address(0));
-  return program == nullptr ? __libc_memalign(alignment, bytes)
-                            : allocate_aligned(*program, alignment, bytes);
+  return allocate_aligned(sharing(__builtin_return_address(0)), alignment, bytes);
 }
 
 [[gnu::visibility("default")]] void* valloc(std::size_t bytes) {
-  constexpr std::size_t page = 4096;
-  SharedProgram* const program = sharing(__builtin_return_address(0));
-  return program == nullptr ? __libc_memalign(page, bytes) : allocate_aligned(*program, page, bytes);
+  return allocate_aligned(sharing(__builtin_return_address(0)), craton::posix::page_bytes, bytes);
 }
 
 [[gnu::visibility("default")]] int posix_memalign(void** pointer, std::size_t alignment, std::size_t bytes) {
   if (alignment % sizeof(void*) != 0 || (alignment & (alignment - 1)) != 0 || alignment == 0) return EINVAL;
   const int before = errno;
-  SharedProgram* const program = sharing(__builtin_return_address(0));
-  void* const got =
-      program == nullptr ? __libc_memalign(alignment, bytes) : allocate_aligned(*program, alignment, bytes);
+  void* const got = allocate_aligned(sharing(__builtin_return_address(0)), alignment, bytes);
   errno = before;
   if (got == nullptr) return ENOMEM;
   *pointer = got;
@@ -190,7 +193,7 @@ extern "C" {
 
 [[gnu::visibility("default")]] std::size_t malloc_usable_size(void* pointer) noexcept {
   if (pointer == nullptr) return 0;
-  if (is_shared(pointer)) return usable_bytes(*shared_program(), pointer);
+  if (SharedProgram* const program = owner_of(pointer)) return usable_bytes(*program, pointer);
   // The word before the C library's blocks: the size with three flags, and its own eight bytes.
   std::size_t word = 0;
   std::memcpy(&word, static_cast<const std::byte*>(pointer) - sizeof word, sizeof word);
@@ -212,8 +215,9 @@ extern "C" {
 namespace craton::posix {
 
 void* hand_over(void* own, std::size_t bytes) noexcept {
-  if (shared_program() == nullptr || own == nullptr) return own;
-  void* const given = allocate(*shared_program(), bytes);
+  SharedProgram* const program = shared_program();
+  if (program == nullptr || own == nullptr) return own;
+  void* const given = allocate(*program, bytes);
   if (given != nullptr) std::memcpy(given, own, bytes);
   __libc_free(own);
   return given;

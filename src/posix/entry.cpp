@@ -1,7 +1,6 @@
 // Where the program comes in and goes out: between the loader and main, and at exit.
 #include <dlfcn.h>
 #include <pthread.h>
-#include <sys/personality.h>
 #include <unistd.h>
 
 #include <cerrno>

@@ -70,7 +70,7 @@ bool is_name(const char* name) noexcept {
 extern "C" {
 
 [[gnu::visibility("default")]] int setenv(const char* name, const char* value, int replace) {
-  if (shared_program() == nullptr) return CRATON_LIBC(setenv)(name, value, replace);
+  if (shared_program() == nullptr) return CRATON_REAL(setenv)(name, value, replace);
   if (!is_name(name)) {
     errno = EINVAL;
     return -1;
@@ -88,7 +88,7 @@ extern "C" {
 }
 
 [[gnu::visibility("default")]] int unsetenv(const char* name) {
-  if (shared_program() == nullptr) return CRATON_LIBC(unsetenv)(name);
+  if (shared_program() == nullptr) return CRATON_REAL(unsetenv)(name);
   if (!is_name(name)) {
     errno = EINVAL;
     return -1;
@@ -103,7 +103,7 @@ extern "C" {
 }
 
 [[gnu::visibility("default")]] int putenv(char* text) {
-  if (shared_program() == nullptr) return CRATON_LIBC(putenv)(text);
+  if (shared_program() == nullptr) return CRATON_REAL(putenv)(text);
   const char* const equals = std::strchr(text, '=');
   if (equals == nullptr) return unsetenv(text);
   const std::lock_guard guard(lock);
@@ -111,7 +111,7 @@ extern "C" {
 }
 
 [[gnu::visibility("default")]] int clearenv() {
-  if (shared_program() == nullptr) return CRATON_LIBC(clearenv)();
+  if (shared_program() == nullptr) return CRATON_REAL(clearenv)();
   const std::lock_guard guard(lock);
   environ = nullptr;
   return 0;

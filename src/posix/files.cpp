@@ -17,7 +17,6 @@
 #include <unistd.h>
 #include <utime.h>
 
-#include <cerrno>
 #include <cstdarg>
 #include <cstdlib>
 
@@ -79,11 +78,11 @@ class Template {
 
 /// An argument of ioctl() is a number, or memory of which only some requests tell the size.
 int control(int fd, unsigned long request, void* argument) {
-  if (!may_fault(argument)) return CRATON_LIBC(ioctl)(fd, request, argument);
+  if (!may_fault(argument)) return CRATON_REAL(ioctl)(fd, request, argument);
   const std::size_t to_page_end =
       craton::posix::page_bytes - reinterpret_cast<std::uintptr_t>(argument) % craton::posix::page_bytes;
   const std::size_t told = _IOC_DIR(request) == _IOC_NONE ? 0 : _IOC_SIZE(request);
-  return CRATON_LIBC(ioctl)(fd, request,
+  return CRATON_REAL(ioctl)(fd, request,
                             static_cast<void*>(Results(argument, told != 0 ? told : to_page_end)));
 }
 
@@ -92,7 +91,7 @@ int control(int fd, unsigned long request, void* argument) {
 // NOLINTBEGIN(bugprone-macro-parentheses): two lists
 #define CRATON_MAKER(name, parameters, arguments)        \
   [[gnu::visibility("default")]] int name parameters {   \
-    return descriptor_made(CRATON_LIBC(name) arguments); \
+    return descriptor_made(CRATON_REAL(name) arguments); \
   }
 // NOLINTEND(bugprone-macro-parentheses)
 #define CRATON_FD(name) descriptor_here(fd, #name)
@@ -113,7 +112,7 @@ extern "C" {
     va_start(more, flags);                                                    \
     const mode_t mode = has_mode(flags) ? va_arg(more, mode_t) : 0;           \
     va_end(more);                                                             \
-    return descriptor_made(CRATON_LIBC(name)(Name(path), flags, mode));       \
+    return descriptor_made(CRATON_REAL(name)(Name(path), flags, mode));       \
   }
 #define CRATON_OPENAT(name)                                                                  \
   [[gnu::visibility("default")]] int name(int directory, const char* path, int flags, ...) { \
@@ -121,7 +120,7 @@ extern "C" {
     va_start(more, flags);                                                                   \
     const mode_t mode = has_mode(flags) ? va_arg(more, mode_t) : 0;                          \
     va_end(more);                                                                            \
-    return descriptor_made(CRATON_LIBC(name)(CRATON_AT(name), Name(path), flags, mode));     \
+    return descriptor_made(CRATON_REAL(name)(CRATON_AT(name), Name(path), flags, mode));     \
   }
 CRATON_OPEN(open)
 CRATON_OPEN(open64)
@@ -154,12 +153,12 @@ CRATON_MAKER(inotify_init1, (int flags), (flags))
 
 [[gnu::visibility("default")]] int close(int fd) {
   descriptor_closed(fd);
-  return CRATON_LIBC(close)(fd);
+  return CRATON_REAL(close)(fd);
 }
 
 [[gnu::visibility("default")]] int pipe2(int ends[2], int flags) {
   int opened[2];
-  if (CRATON_LIBC(pipe2)(opened, flags) != 0) return -1;
+  if (CRATON_REAL(pipe2)(opened, flags) != 0) return -1;
   ends[0] = descriptor_made(opened[0]);
   ends[1] = descriptor_made(opened[1]);
   return 0;
@@ -207,7 +206,7 @@ CRATON_CALL(ssize_t, listxattr, (const char* path, char* list, std::size_t bytes
             (Name(path), Results(list, bytes), bytes))
 
 [[gnu::visibility("default")]] ssize_t readlink(const char* path, char* buffer, std::size_t bytes) {
-  return CRATON_LIBC(readlink)(Name(path), Results(buffer, bytes), bytes);
+  return CRATON_REAL(readlink)(Name(path), Results(buffer, bytes), bytes);
 }
 
 [[gnu::visibility("default")]] ssize_t __readlink_chk(const char* path, char* buffer, std::size_t bytes,
@@ -218,7 +217,7 @@ CRATON_CALL(ssize_t, listxattr, (const char* path, char* list, std::size_t bytes
 
 [[gnu::visibility("default")]] ssize_t readlinkat(int directory, const char* path, char* buffer,
                                                   std::size_t bytes) {
-  return CRATON_LIBC(readlinkat)(CRATON_AT(readlinkat), Name(path), Results(buffer, bytes), bytes);
+  return CRATON_REAL(readlinkat)(CRATON_AT(readlinkat), Name(path), Results(buffer, bytes), bytes);
 }
 
 [[gnu::visibility("default")]] ssize_t __readlinkat_chk(int directory, const char* path, char* buffer,
@@ -278,7 +277,7 @@ CRATON_CALL(int, inotify_add_watch, (int fd, const char* path, std::uint32_t mas
             (CRATON_FD(inotify_add_watch), Name(path), mask))
 
 [[gnu::visibility("default")]] char* mkdtemp(char* name) {
-  return CRATON_LIBC(mkdtemp)(Template(name)) == nullptr ? nullptr : name;
+  return CRATON_REAL(mkdtemp)(Template(name)) == nullptr ? nullptr : name;
 }
 
 // ---- Open files
@@ -322,8 +321,8 @@ CRATON_CALL(int, timerfd_gettime, (int fd, itimerspec* time), (CRATON_FD(timerfd
     va_end(more);                                                                                         \
     const int here = CRATON_FD(name);                                                                     \
     if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)                                                 \
-      return descriptor_made(CRATON_LIBC(name)(here, command, argument));                                 \
-    return CRATON_LIBC(name)(here, command, static_cast<void*>(Results(argument, sizeof(struct flock)))); \
+      return descriptor_made(CRATON_REAL(name)(here, command, argument));                                 \
+    return CRATON_REAL(name)(here, command, static_cast<void*>(Results(argument, sizeof(struct flock)))); \
   }
 CRATON_FCNTL(fcntl)
 CRATON_FCNTL(fcntl64)

@@ -3,9 +3,9 @@
 #include <link.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstring>
 #include <string_view>
 
 #include "posix/pages.hpp"
@@ -20,16 +20,9 @@ std::string executable_path() {
   return bytes > 0 ? std::string(path.data(), static_cast<std::size_t>(bytes)) : std::string("the program");
 }
 
-std::string_view file_name(std::string_view path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
-
 bool starts_with_any(std::string_view text, std::initializer_list<std::string_view> prefixes) {
-  for (const std::string_view prefix : prefixes) {
-    if (text.substr(0, prefix.size()) == prefix) return true;
-  }
-  return false;
+  return std::any_of(prefixes.begin(), prefixes.end(),
+                     [text](std::string_view prefix) { return text.starts_with(prefix); });
 }
 
 /// Those of the system keep state that belongs to one process: descriptors, units, locales.
@@ -38,15 +31,9 @@ bool belongs_to_system(std::string_view path) {
          starts_with_any(path, {"/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "linux-vdso"});
 }
 
-/// FNV-1a.
-void mix(std::uint64_t& hash, const void* data, std::size_t bytes) {
-  const auto* const byte = static_cast<const unsigned char*>(data);
-  for (std::size_t i = 0; i < bytes; ++i) hash = (hash ^ byte[i]) * 0x100000001b3U;
-}
-
 struct Collecting {
   std::vector<LoadedObject>& objects;
-  std::uint64_t& fingerprint;
+  Fingerprint& fingerprint;
   std::uintptr_t own_code;  ///< an address in this library
 };
 
@@ -56,7 +43,7 @@ int collect(dl_phdr_info* info, std::size_t /*size*/, void* context) {
   LoadedObject object;
   object.path = executable ? executable_path() : info->dlpi_name;
   object.base = info->dlpi_addr;
-  const std::string_view name = file_name(object.path);
+  const std::string_view name = object.name();
   object.allocates_privately = starts_with_any(name, {"libc.so", "ld-linux", "libpthread.so", "libdl.so"});
   bool own = false;
   AddressSpan relro{};
@@ -67,11 +54,10 @@ int collect(dl_phdr_info* info, std::size_t /*size*/, void* context) {
     if (header.p_type == PT_GNU_RELRO) relro = {page_down(begin), page_down(end)};
     if (header.p_type == PT_NOTE && header.p_filesz > 0) {
       // Has the build id, so that different builds at the same addresses are told apart.
-      mix(collecting.fingerprint, reinterpret_cast<const void*>(begin), header.p_filesz);
+      collecting.fingerprint.add(reinterpret_cast<const void*>(begin), header.p_filesz);
     }
     if (header.p_type != PT_LOAD) continue;
-    mix(collecting.fingerprint, &begin, sizeof begin);
-    mix(collecting.fingerprint, &end, sizeof end);
+    collecting.fingerprint.add(begin).add(end);
     own = own || (collecting.own_code >= begin && collecting.own_code < end);
     if ((header.p_flags & PF_X) != 0) object.code.push_back({begin, end});
     if ((header.p_flags & PF_W) != 0) object.writable.push_back({page_down(begin), page_up(end)});
@@ -83,7 +69,7 @@ int collect(dl_phdr_info* info, std::size_t /*size*/, void* context) {
   }
   std::erase_if(object.writable, [](const AddressSpan& span) { return span.begin >= span.end; });
   object.shared = !own && (executable || !belongs_to_system(object.path));
-  mix(collecting.fingerprint, name.data(), name.size());
+  collecting.fingerprint.add(name);
   collecting.objects.push_back(std::move(object));
   return 0;
 }
@@ -94,7 +80,6 @@ Image::Image() {
   Collecting collecting{.objects = objects_,
                         .fingerprint = fingerprint_,
                         .own_code = reinterpret_cast<std::uintptr_t>(&collect)};
-  fingerprint_ = 0xcbf29ce484222325U;
   ::dl_iterate_phdr(&collect, &collecting);
 }
 

@@ -5,7 +5,10 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "base/fingerprint.hpp"
 
 namespace craton::posix {
 
@@ -25,6 +28,9 @@ struct LoadedObject {
   bool allocates_privately;       ///< libc and the loader: what they allocate is theirs
   std::vector<AddressSpan> code;  ///< executable segments
   std::vector<AddressSpan> writable;  ///< data and bss, less what is read-only after relocation
+
+  /// Without its folder.
+  std::string_view name() const noexcept { return std::string_view(path).substr(path.rfind('/') + 1); }
 };
 
 class Image {
@@ -34,11 +40,11 @@ class Image {
 
   const std::vector<LoadedObject>& objects() const noexcept { return objects_; }
   /// Of names, addresses and sizes of all objects: equal on ranks that can share addresses.
-  std::uint64_t fingerprint() const noexcept { return fingerprint_; }
+  std::uint64_t fingerprint() const noexcept { return fingerprint_.value(); }
 
  private:
   std::vector<LoadedObject> objects_;
-  std::uint64_t fingerprint_ = 0;
+  Fingerprint fingerprint_;
 };
 
 }  // namespace craton::posix

@@ -23,7 +23,6 @@
 #include <climits>
 #include <cstddef>
 #include <cstring>
-#include <type_traits>
 
 #include "posix/real.hpp"
 #include "posix/shared_program.hpp"
@@ -36,17 +35,12 @@ inline bool may_fault(const void* address) noexcept {
   return program != nullptr && program->may_fault(address);
 }
 
-/// The C library's function, also before the program has started: constructors of libraries call us as well.
-#define CRATON_LIBC(name)                                                                         \
-  ((craton_real_##name == nullptr ? craton::posix::find_real_functions() : static_cast<void>(0)), \
-   CRATON_REAL(name))
-
 // NOLINTBEGIN(bugprone-macro-parentheses): a type and two lists
 /// Defines what programs get as `name`: a call of the C library's, with private memory where `arguments` say
 /// so.
 #define CRATON_CALL(type, name, parameters, arguments)  \
   [[gnu::visibility("default")]] type name parameters { \
-    return CRATON_LIBC(name) arguments;                 \
+    return CRATON_REAL(name) arguments;                 \
   }
 // NOLINTEND(bugprone-macro-parentheses)
 

@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <cstdarg>
 #include <cstddef>
-#include <string>
 
 #include "base/line_writer.hpp"
 #include "posix/kernel_memory.hpp"
@@ -101,13 +100,13 @@ extern "C" {
 [[gnu::visibility("default")]] void exit(int status) {
   SharedProgram* const program = own_program();
   if (program != nullptr && program->rank() != 0) program->exit_on_first(status);
-  CRATON_LIBC(exit)(status);
+  CRATON_REAL(exit)(status);
   __builtin_unreachable();
 }
 
 [[gnu::visibility("default")]] void _exit(int status) {
   if (SharedProgram* const program = own_program()) program->end_at_once(status);
-  CRATON_LIBC(_exit)(status);
+  CRATON_REAL(_exit)(status);
   __builtin_unreachable();
 }
 
@@ -118,7 +117,7 @@ extern "C" {
 /// Its handlers are those that were registered on this rank.
 [[gnu::visibility("default")]] void quick_exit(int status) {
   if (SharedProgram* const program = own_program()) program->end_after_quick_exit(status);
-  CRATON_LIBC(quick_exit)(status);
+  CRATON_REAL(quick_exit)(status);
   __builtin_unreachable();
 }
 
@@ -129,7 +128,7 @@ extern "C" {
   if (own_program() != nullptr) return refuse_exec("execve");
   const Name name(path);
   return with_texts(arguments, environment,
-                    [&] { return CRATON_LIBC(execve)(name, arguments, environment); });
+                    [&] { return CRATON_REAL(execve)(name, arguments, environment); });
 }
 [[gnu::visibility("default")]] int execv(const char* path, char* const* arguments) {
   if (own_program() != nullptr) return refuse_exec("execv");
@@ -140,7 +139,7 @@ extern "C" {
   if (own_program() != nullptr) return refuse_exec("execvpe");
   const Name name(file);
   return with_texts(arguments, environment,
-                    [&] { return CRATON_LIBC(execvpe)(name, arguments, environment); });
+                    [&] { return CRATON_REAL(execvpe)(name, arguments, environment); });
 }
 [[gnu::visibility("default")]] int execvp(const char* file, char* const* arguments) {
   if (own_program() != nullptr) return refuse_exec("execvp");
@@ -148,7 +147,7 @@ extern "C" {
 }
 [[gnu::visibility("default")]] int fexecve(int fd, char* const* arguments, char* const* environment) {
   if (own_program() != nullptr) return refuse_exec("fexecve");
-  return with_texts(arguments, environment, [&] { return CRATON_LIBC(fexecve)(fd, arguments, environment); });
+  return with_texts(arguments, environment, [&] { return CRATON_REAL(fexecve)(fd, arguments, environment); });
 }
 [[gnu::visibility("default")]] int execl(const char* path, const char* first, ...) {
   if (own_program() != nullptr) return refuse_exec("execl");
@@ -192,7 +191,7 @@ extern "C" {
   const Value own_attributes(attributes);
   pid_t made = 0;
   const int error = with_texts(arguments, environment, [&] {
-    return CRATON_LIBC(posix_spawn)(&made, name, own_actions, own_attributes, arguments, environment);
+    return CRATON_REAL(posix_spawn)(&made, name, own_actions, own_attributes, arguments, environment);
   });
   if (error == 0 && process != nullptr) *process = made;
   return error;
@@ -206,7 +205,7 @@ extern "C" {
   const Value own_attributes(attributes);
   pid_t made = 0;
   const int error = with_texts(arguments, environment, [&] {
-    return CRATON_LIBC(posix_spawnp)(&made, name, own_actions, own_attributes, arguments, environment);
+    return CRATON_REAL(posix_spawnp)(&made, name, own_actions, own_attributes, arguments, environment);
   });
   if (error == 0 && process != nullptr) *process = made;
   return error;
@@ -215,7 +214,7 @@ extern "C" {
 [[gnu::visibility("default")]] int system(const char* command) {
   const Text text(command);
   touch_texts(environ);
-  return CRATON_LIBC(system)(text);
+  return CRATON_REAL(system)(text);
 }
 
 [[gnu::visibility("default")]] FILE* popen(const char* command, const char* mode) {
@@ -225,14 +224,14 @@ extern "C" {
   FILE* stream = nullptr;
   for (int attempt = 1; stream == nullptr && attempt <= attempts_most; ++attempt) {
     touch_texts(environ);
-    stream = CRATON_LIBC(popen)(text, how);
+    stream = CRATON_REAL(popen)(text, how);
     if (stream == nullptr && errno != EFAULT) break;
   }
   return stream;
 }
 
 [[gnu::visibility("default")]] int daemon(int keep_directory, int keep_output) {
-  if (own_program() == nullptr) return CRATON_LIBC(daemon)(keep_directory, keep_output);
+  if (own_program() == nullptr) return CRATON_REAL(daemon)(keep_directory, keep_output);
   return refuse("daemon", "the program's ranks end with craton run; let that run in the background");
 }
 

@@ -1,7 +1,6 @@
 #include "posix/real.hpp"
 
 #include <dlfcn.h>
-#include <unistd.h>
 
 #include <cstddef>
 #include <cstdio>
@@ -107,11 +106,9 @@ craton_find_real_functions:
 #include "posix/interposed.inc"
 #undef CRATON_INTERPOSED
 
-namespace craton::posix {
-
 namespace {
 
-void* find(const char* name) {
+void* find_real(const char* name) {
   void* found = ::dlsym(RTLD_NEXT, name);
   // Those for old programs only, which have no version that is looked for by default.
   if (found == nullptr) found = ::dlvsym(RTLD_NEXT, name, "GLIBC_2.2.5");
@@ -122,14 +119,8 @@ void* find(const char* name) {
 
 }  // namespace
 
-void find_real_functions() {
-#define CRATON_INTERPOSED(name) craton_real_##name = find(#name);
+extern "C" [[gnu::visibility("hidden"), gnu::used]] void craton_find_them() {
+#define CRATON_INTERPOSED(name) craton_real_##name = find_real(#name);
 #include "posix/interposed.inc"
 #undef CRATON_INTERPOSED
-}
-
-}  // namespace craton::posix
-
-extern "C" [[gnu::visibility("hidden"), gnu::used]] void craton_find_them() {
-  craton::posix::find_real_functions();
 }

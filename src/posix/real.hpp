@@ -11,12 +11,6 @@ extern "C" {
 #undef CRATON_INTERPOSED
 }
 
-/// A function pointer of the type of `name`.
+/// A function pointer of the type of `name`. The first call of any finds them all, so it works also before
+/// the program has started: constructors of libraries call us as well.
 #define CRATON_REAL(name) (reinterpret_cast<decltype(&::name)>(craton_real_##name))
-
-namespace craton::posix {
-
-/// Finds them all. The first call of any does it; no constructor is needed, which might come too late.
-void find_real_functions();
-
-}  // namespace craton::posix

@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <stdio_ext.h>
@@ -12,7 +11,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <utility>
 
 #include "base/error.hpp"
 #include "base/futex.hpp"
@@ -20,6 +18,7 @@
 #include "omp/process.hpp"
 #include "omp/settings.hpp"
 #include "posix/descriptors.hpp"
+#include "posix/needs.hpp"
 #include "posix/pages.hpp"
 #include "posix/real.hpp"
 #include "posix/streams.hpp"
@@ -49,14 +48,16 @@ constexpr std::uint32_t finished_as_asked = 3;
 constexpr std::uint32_t has_left = 1;
 constexpr std::uint32_t exit_wanted = 2;
 
-capi::OpenSpaceOptions open_options(const Options& options) {
+/// \param job all ranks have the same
+capi::OpenSpaceOptions open_options(const Options& options, const SharedJob& job) {
   capi::OpenSpaceOptions open;
   open.threads = 1;  // of each rank: the runtime's barriers bring the others together first
   open.mutexes = omp_mutexes + hashed_mutexes;
   open.notice_capacity = static_cast<std::size_t>(options.integer(Option::notice_capacity));
   open.parallel_releases = static_cast<unsigned>(options.integer(Option::parallel_releases));
   open.heartbeat_ns = options.duration_ns(Option::heartbeat);
-  open.heap_bytes = static_cast<std::size_t>(options.bytes(Option::program_heap));
+  open.heap_bytes = job.heap_bytes;
+  open.address_bytes = job.space_bytes();
   open.mechanism = options.text(Option::vm_mechanism);
   return open;
 }
@@ -75,15 +76,21 @@ void set_shared_program(SharedProgram* program) noexcept {
   running_program.store(program, std::memory_order_release);
 }
 
-SharedProgram::SharedProgram() : job_(job::Job::join()), process_(::getpid()) {
+SharedProgram::SharedProgram()
+    : job_(job::Job::join()),
+      settings_(omp::Settings::from_environment(threads_a_rank(), job_->rank())),
+      process_(::getpid()) {
   for (const LoadedObject& object : image_.objects()) {
     if (object.allocates_privately)
       private_callers_.insert(private_callers_.end(), object.code.begin(), object.code.end());
   }
   agreement_.emplace(job_->fabric(), agreement_region, agreement_handler);
   agree_on_image(*agreement_);
-  open_.emplace(*job_, open_options(job_->options()));
-  const StackSizes sizes = stack_sizes();
+  const StackSizes sizes = stack_sizes(settings_.stack_bytes);
+  const SharedJob job{.ranks = job_->size(),
+                      .heap_bytes = job_->options().bytes(Option::program_heap),
+                      .stack_bytes = sizes.part_bytes()};
+  open_.emplace(*job_, open_options(job_->options(), job));
   stack_segment_ = &open_->space().create_owned_segment("stacks", sizes.part_bytes());
   stacks_.emplace(*stack_segment_, job_->rank(), sizes);
   share_data();
@@ -119,7 +126,7 @@ void SharedProgram::share_data() {
       std::vector<std::byte> before;
       if (first) before.assign(data, data + bytes);
       space::SegmentOptions options;
-      options.name = fmt::format("data of {}", object.path.substr(object.path.rfind('/') + 1));
+      options.name = fmt::format("data of {}", object.name());
       options.bytes = bytes;
       options.address = span.begin;
       options.initial_homes = {.kind = coherence::InitialHomes::Kind::cyclic};
@@ -189,7 +196,7 @@ std::uint32_t SharedProgram::threads_a_rank() {
 }
 
 void SharedProgram::run(Stacks::Body body) {
-  omp::start(*this, omp::Settings::from_environment(threads_a_rank(), rank()));
+  omp::start(*this, settings_);
   share_descriptors(*this);  // when the runtime has all of its own
   stacks_->start_first(rank() == 0 ? body : &SharedProgram::work, this);
   // Signals are for the program's own threads, but for those that this one may raise.

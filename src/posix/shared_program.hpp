@@ -25,6 +25,7 @@
 #include "capi/open_space.hpp"
 #include "job/job.hpp"
 #include "omp/platform.hpp"
+#include "omp/settings.hpp"
 #include "posix/image.hpp"
 #include "posix/stacks.hpp"
 
@@ -108,6 +109,7 @@ class SharedProgram final : public omp::Platform {
   bool others_have_left();
 
   std::unique_ptr<job::Job> job_;
+  const omp::Settings settings_;
   const Image image_;
   std::vector<AddressSpan> private_callers_;
   std::optional<space::Agreement> agreement_;

@@ -123,11 +123,11 @@ int exchange(int signal, const struct sigaction* next, struct sigaction* before)
     kept_lock.clear(std::memory_order_release);
     return 0;
   }
-  return CRATON_LIBC(sigaction)(signal, next, before);
+  return CRATON_REAL(sigaction)(signal, next, before);
 }
 
 int set_action(int signal, const struct sigaction* action, struct sigaction* before) noexcept {
-  if (shared_program() == nullptr) return CRATON_LIBC(sigaction)(signal, action, before);
+  if (shared_program() == nullptr) return CRATON_REAL(sigaction)(signal, action, before);
   struct sigaction next {};
   struct sigaction old {};
   if (action != nullptr) {
@@ -167,7 +167,7 @@ CratonSignalHandler set_handler(int signal, CratonSignalHandler handler, int fla
 }
 
 int change_mask(int how, const sigset_t* set, sigset_t* before) noexcept {
-  if (shared_program() == nullptr) return CRATON_LIBC(pthread_sigmask)(how, set, before);
+  if (shared_program() == nullptr) return CRATON_REAL(pthread_sigmask)(how, set, before);
   sigset_t next;
   sigset_t old;
   std::uint64_t taken = 0;
@@ -175,7 +175,7 @@ int change_mask(int how, const sigset_t* set, sigset_t* before) noexcept {
     next = *set;
     taken = take_open_signals(next);
   }
-  const int error = CRATON_LIBC(pthread_sigmask)(how, set == nullptr ? nullptr : &next, &old);
+  const int error = CRATON_REAL(pthread_sigmask)(how, set == nullptr ? nullptr : &next, &old);
   if (error != 0) return error;
   const std::uint64_t believed = believed_blocked;
   if (set != nullptr) {
@@ -313,15 +313,15 @@ CRATON_CALL(int, sigwaitinfo, (const sigset_t* set, siginfo_t* information),
 CRATON_CALL(int, sigtimedwait, (const sigset_t* set, siginfo_t* information, const timespec* timeout),
             (Value(set), Result(information), Value(timeout)))
 [[gnu::visibility("default")]] int signalfd(int fd, const sigset_t* mask, int flags) {
-  return craton::posix::descriptor_made(CRATON_LIBC(signalfd)(fd, Value(mask), flags));
+  return craton::posix::descriptor_made(CRATON_REAL(signalfd)(fd, Value(mask), flags));
 }
 
 // ---- Stacks
 
 [[gnu::visibility("default")]] int sigaltstack(const stack_t* stack, stack_t* before) {
-  if (shared_program() == nullptr) return CRATON_LIBC(sigaltstack)(stack, before);
+  if (shared_program() == nullptr) return CRATON_REAL(sigaltstack)(stack, before);
   stack_t now{};
-  if (CRATON_LIBC(sigaltstack)(nullptr, &now) != 0) return -1;
+  if (CRATON_REAL(sigaltstack)(nullptr, &now) != 0) return -1;
   const bool is_on_it = (now.ss_flags & SS_ONSTACK) != 0;
   const stack_t named = craton::posix::named_stack;
   if (stack != nullptr) {
@@ -343,7 +343,7 @@ CRATON_CALL(int, sigtimedwait, (const sigset_t* set, siginfo_t* information, con
     stack_t& runtime = craton::posix::runtime_stack;
     if (runtime.ss_sp == nullptr) runtime = now;
     const bool is_better = !is_none && stack->ss_size > runtime.ss_size && !may_fault(stack->ss_sp);
-    if (CRATON_LIBC(sigaltstack)(is_better ? stack : &runtime, nullptr) != 0) return -1;
+    if (CRATON_REAL(sigaltstack)(is_better ? stack : &runtime, nullptr) != 0) return -1;
     craton::posix::named_stack = *stack;
   }
   if (before != nullptr) {

@@ -1,78 +1,28 @@
 #include "posix/stacks.hpp"
 
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
-#include <cstring>
-#include <string>
 
 #include "base/error.hpp"
+#include "base/line_writer.hpp"
+#include "omp/thread.hpp"
 #include "posix/pages.hpp"
 #include "posix/real.hpp"
 #include "posix/shared_program.hpp"
+#include "vm/fault_state.hpp"
 #include "vm/thread_scope.hpp"
 
 namespace craton::posix {
 
 namespace {
 
-constexpr std::size_t usual_bytes = 8 * mebi;
-constexpr std::size_t least_bytes = 256 * kibi;
-/// Where there is no limit. Costs addresses only.
-constexpr std::size_t unlimited_bytes = 4096 * mebi;
-constexpr std::size_t threads_most = 512;
-
-/// As OpenMP writes it: a number and B, K, M or G; K if there is none. \returns 0 if it is none
-std::size_t omp_stack_bytes(const char* text) {
-  if (text == nullptr) return 0;
-  char* unit = nullptr;
-  const unsigned long long number = std::strtoull(text, &unit, 10);
-  if (unit == text) return 0;
-  while (*unit == ' ') ++unit;
-  switch (*unit) {
-    case 'b':
-    case 'B':
-      return number;
-    case '\0':
-    case 'k':
-    case 'K':
-      return number * kibi;
-    case 'm':
-    case 'M':
-      return number * mebi;
-    case 'g':
-    case 'G':
-      return number * mebi * kibi;
-    default:
-      return 0;
-  }
-}
-
 bool has_ended(pid_t kernel_thread) {
   return ::tgkill(::getpid(), kernel_thread, 0) != 0 && errno == ESRCH;
 }
-
-}  // namespace
-
-StackSizes stack_sizes() {
-  rlimit limit{};
-  std::size_t first = usual_bytes;
-  if (::getrlimit(RLIMIT_STACK, &limit) == 0)
-    first = limit.rlim_cur == RLIM_INFINITY ? unlimited_bytes : static_cast<std::size_t>(limit.rlim_cur);
-  std::size_t others = omp_stack_bytes(std::getenv("OMP_STACKSIZE"));
-  if (others == 0) others = omp_stack_bytes(std::getenv("GOMP_STACKSIZE"));
-  if (others == 0) others = std::min(first, usual_bytes);
-  return {.first_bytes = page_up(std::max(first, least_bytes)),
-          .thread_bytes = page_up(std::max(others, least_bytes)) + page_bytes,
-          .threads = threads_most};
-}
-
-namespace {
 
 /// pthread_exit unwinds frames of ours with the process's unwinder, and runs their destructors with the one
 /// that is linked into this library. That one aborts unless it has made its tables, which it does at its
@@ -89,11 +39,38 @@ void make_unwinder_ready() {
 Stacks::Stacks(space::OwnedSegment& segment, fabric::Rank rank, const StackSizes& sizes)
     : part_(segment.part(rank)), sizes_(sizes) {
   make_unwinder_ready();
+  segment.set_closed_page_handler(&Stacks::overflowed, this);
 }
 
 Stacks::~Stacks() = default;
 
+void Stacks::overflowed(void* self, const std::byte* page) noexcept {
+  const Stacks& stacks = *static_cast<const Stacks*>(self);
+  const bool is_first = page < stacks.slot_stack(0);
+  std::array<char, 256> buffer;
+  LineWriter line(buffer.data(), buffer.size());
+  line.append("the stack of ");
+  const omp::Thread* const thread = omp::self_if_known();
+  if (thread != nullptr && thread->state.team != nullptr) {
+    line.append("OpenMP thread ");
+    line.append_unsigned(thread->state.number);
+  } else {
+    line.append(is_first ? "the program's first thread" : "a thread that the program has started");
+  }
+  line.append(" is full: it has ");
+  line.append_unsigned(((is_first ? stacks.sizes_.first_bytes : stacks.sizes_.thread_bytes) - guard_bytes) /
+                       kibi);
+  line.append(is_first ? " KiB; raise ulimit -s" : " KiB; raise OMP_STACKSIZE");
+  vm::refuse_fault(line.text());
+}
+
 namespace {
+
+/// \param begin of what the stack may have, of which the lowest is to be its guard
+void set_stack(pthread_attr_t& attributes, std::byte* begin, std::size_t bytes) {
+  ::pthread_attr_setstack(&attributes, begin + guard_bytes, bytes - guard_bytes);
+  static_cast<void>(::mprotect(begin, guard_bytes, PROT_NONE));
+}
 
 /// Threads of the program, from before they are made: the maker may end at once.
 std::atomic<std::size_t> running{0};
@@ -126,8 +103,7 @@ void* Stacks::enter(void* entry) {
 void Stacks::start_first(Body body, void* argument) {
   pthread_attr_t attributes;
   ::pthread_attr_init(&attributes);
-  ::pthread_attr_setstack(&attributes, part_ + page_bytes, sizes_.first_bytes - page_bytes);
-  static_cast<void>(::mprotect(part_, page_bytes, PROT_NONE));
+  set_stack(attributes, part_, sizes_.first_bytes);
   auto entry = std::make_unique<Entry>(Entry{.body = body, .argument = argument, .kernel_thread = nullptr});
   pthread_t thread = 0;
   running.fetch_add(1);
@@ -147,7 +123,6 @@ Stacks::Slot* Stacks::take_slot(std::size_t& number) {
   }
   if (number == sizes_.threads) return nullptr;
   slots_.push_back(std::make_unique<Slot>());
-  static_cast<void>(::mprotect(slot_stack(number), page_bytes, PROT_NONE));
   return slots_.back().get();
 }
 
@@ -171,7 +146,7 @@ int Stacks::start(pthread_t* thread, const pthread_attr_t* attributes, Body body
   const std::lock_guard lock(lock_);
   Slot* const slot = take_slot(number);
   if (slot == nullptr) return EAGAIN;
-  ::pthread_attr_setstack(&made, slot_stack(number) + page_bytes, sizes_.thread_bytes - page_bytes);
+  set_stack(made, slot_stack(number), sizes_.thread_bytes);
   slot->kernel_thread.store(0);
   auto entry = std::make_unique<Entry>(
       Entry{.body = body, .argument = argument, .kernel_thread = &slot->kernel_thread});

@@ -2,7 +2,7 @@
 /// Kernel threads on stacks that all ranks can read (space/owned_segment.hpp). The C library puts a thread's
 /// thread-local variables on top of its stack, so these have addresses of their own in the whole job as well.
 ///
-///     part of a rank:  │ first thread's │ slot │ slot │ ... │     the lowest page of each is a guard
+///     part of a rank:  │ first thread's │ slot │ slot │ ... │     the lowest pages of each are its guard
 #pragma once
 
 #include <pthread.h>
@@ -14,20 +14,10 @@
 #include <mutex>
 #include <vector>
 
+#include "posix/needs.hpp"
 #include "space/owned_segment.hpp"
 
 namespace craton::posix {
-
-struct StackSizes {
-  std::size_t first_bytes;   ///< of the program's first thread
-  std::size_t thread_bytes;  ///< of the others
-  std::size_t threads;       ///< of a rank at a time, at most
-
-  std::size_t part_bytes() const noexcept { return first_bytes + threads * thread_bytes; }
-};
-
-/// From the limits of the process and OMP_STACKSIZE (or GOMP_STACKSIZE).
-StackSizes stack_sizes();
 
 class Stacks {
  public:
@@ -61,6 +51,8 @@ class Stacks {
   };
 
   static void* enter(void* entry);
+  /// Ends the process: the thread whose guard this is has used up its stack.
+  static void overflowed(void* self, const std::byte* page) noexcept;
   std::byte* slot_stack(std::size_t number) const noexcept {
     return part_ + sizes_.first_bytes + number * sizes_.thread_bytes;
   }

@@ -62,7 +62,7 @@ std::size_t write_unlocked(const char* from, std::size_t bytes, FILE* stream) {
   for (std::size_t done = 0; done < bytes;) {
     const std::size_t wanted = std::min(bytes - done, piece_bytes);
     std::memcpy(piece.data(), from + done, wanted);
-    const std::size_t written = CRATON_LIBC(fwrite_unlocked)(piece.data(), 1, wanted, stream);
+    const std::size_t written = CRATON_REAL(fwrite_unlocked)(piece.data(), 1, wanted, stream);
     done += written;
     if (written < wanted) return done;
   }
@@ -75,7 +75,7 @@ std::size_t read_unlocked(char* to, std::size_t bytes, FILE* stream) {
   if (piece.data() == nullptr) return 0;
   for (std::size_t done = 0; done < bytes;) {
     const std::size_t wanted = std::min(bytes - done, piece_bytes);
-    const std::size_t got = CRATON_LIBC(fread_unlocked)(piece.data(), 1, wanted, stream);
+    const std::size_t got = CRATON_REAL(fread_unlocked)(piece.data(), 1, wanted, stream);
     std::memcpy(to + done, piece.data(), got);
     done += got;
     if (got < wanted) return done;
@@ -90,10 +90,10 @@ bool items(std::size_t size, std::size_t count, std::size_t& bytes) noexcept {
 
 ssize_t read_line(char** line, std::size_t* room, int delimiter, FILE* stream) {
   if (shared_program() == nullptr || line == nullptr || room == nullptr)
-    return CRATON_LIBC(getdelim)(line, room, delimiter, stream);
+    return CRATON_REAL(getdelim)(line, room, delimiter, stream);
   char* own = nullptr;
   std::size_t own_room = 0;
-  const ssize_t length = CRATON_LIBC(getdelim)(&own, &own_room, delimiter, stream);
+  const ssize_t length = CRATON_REAL(getdelim)(&own, &own_room, delimiter, stream);
   if (length >= 0) {
     constexpr std::size_t least = 120;
     const std::size_t needed = static_cast<std::size_t>(length) + 1;
@@ -177,13 +177,13 @@ int close_memory(void* cookie) {
 #define CRATON_OPENER(name, parameters, arguments)       \
   [[gnu::visibility("default")]] FILE* name parameters { \
     const OpeningStream opening;                         \
-    return CRATON_LIBC(name) arguments;                  \
+    return CRATON_REAL(name) arguments;                  \
   }
 // One that needs no more than to be this rank's.
 #define CRATON_STREAM(type, name, parameters, arguments) \
   [[gnu::visibility("default")]] type name parameters {  \
     check_stream(stream, #name);                         \
-    return CRATON_LIBC(name) arguments;                  \
+    return CRATON_REAL(name) arguments;                  \
   }
 // NOLINTEND(bugprone-macro-parentheses)
 
@@ -210,11 +210,11 @@ CRATON_STREAM(int, fflush, (FILE * stream), (stream))
 
 [[gnu::visibility("default")]] int fileno(FILE* stream) {
   check_stream(stream, "fileno");
-  return CRATON_LIBC(fileno)(stream);
+  return CRATON_REAL(fileno)(stream);
 }
 
 [[gnu::visibility("default")]] FILE* open_memstream(char** text, std::size_t* bytes) {
-  if (shared_program() == nullptr) return CRATON_LIBC(open_memstream)(text, bytes);
+  if (shared_program() == nullptr) return CRATON_REAL(open_memstream)(text, bytes);
   constexpr std::size_t first_room = 128;
   void* const memory = ::malloc(sizeof(MemoryStream));
   if (memory == nullptr) return nullptr;
@@ -232,7 +232,7 @@ CRATON_STREAM(int, fflush, (FILE * stream), (stream))
 /// The C library takes a buffer of its own instead of one that its system calls could fail on.
 [[gnu::visibility("default")]] int setvbuf(FILE* stream, char* buffer, int mode, std::size_t bytes) {
   check_stream(stream, "setvbuf");
-  return CRATON_LIBC(setvbuf)(stream, may_fault(buffer) ? nullptr : buffer, mode, bytes);
+  return CRATON_REAL(setvbuf)(stream, may_fault(buffer) ? nullptr : buffer, mode, bytes);
 }
 
 [[gnu::visibility("default")]] void setbuffer(FILE* stream, char* buffer, std::size_t bytes) {
@@ -249,7 +249,7 @@ CRATON_STREAM(int, fflush, (FILE * stream), (stream))
                                                   FILE* stream) {
   check_stream(stream, "fwrite");
   std::size_t bytes = 0;
-  if (!may_fault(from) || !items(size, count, bytes)) return CRATON_LIBC(fwrite)(from, size, count, stream);
+  if (!may_fault(from) || !items(size, count, bytes)) return CRATON_REAL(fwrite)(from, size, count, stream);
   const StreamLock lock(stream);
   const std::size_t written = write_unlocked(static_cast<const char*>(from), bytes, stream);
   return written == bytes ? count : written / size;
@@ -260,7 +260,7 @@ CRATON_STREAM(int, fflush, (FILE * stream), (stream))
   check_stream(stream, "fwrite_unlocked");
   std::size_t bytes = 0;
   if (!may_fault(from) || !items(size, count, bytes))
-    return CRATON_LIBC(fwrite_unlocked)(from, size, count, stream);
+    return CRATON_REAL(fwrite_unlocked)(from, size, count, stream);
   const std::size_t written = write_unlocked(static_cast<const char*>(from), bytes, stream);
   return written == bytes ? count : written / size;
 }
@@ -269,7 +269,7 @@ CRATON_STREAM(int, fflush, (FILE * stream), (stream))
                                                  FILE* stream) {
   check_stream(stream, "fread");
   std::size_t bytes = 0;
-  if (!may_fault(to) || !items(size, count, bytes)) return CRATON_LIBC(fread)(to, size, count, stream);
+  if (!may_fault(to) || !items(size, count, bytes)) return CRATON_REAL(fread)(to, size, count, stream);
   const StreamLock lock(stream);
   const std::size_t got = read_unlocked(static_cast<char*>(to), bytes, stream);
   return got == bytes ? count : got / size;
@@ -280,7 +280,7 @@ CRATON_STREAM(int, fflush, (FILE * stream), (stream))
   check_stream(stream, "fread_unlocked");
   std::size_t bytes = 0;
   if (!may_fault(to) || !items(size, count, bytes))
-    return CRATON_LIBC(fread_unlocked)(to, size, count, stream);
+    return CRATON_REAL(fread_unlocked)(to, size, count, stream);
   const std::size_t got = read_unlocked(static_cast<char*>(to), bytes, stream);
   return got == bytes ? count : got / size;
 }
@@ -303,7 +303,7 @@ CRATON_STREAM(int, fflush, (FILE * stream), (stream))
 
 [[gnu::visibility("default")]] int fputs(const char* text, FILE* stream) {
   check_stream(stream, "fputs");
-  if (!may_fault(text)) return CRATON_LIBC(fputs)(text, stream);
+  if (!may_fault(text)) return CRATON_REAL(fputs)(text, stream);
   const std::size_t bytes = std::strlen(text);
   const StreamLock lock(stream);
   return write_unlocked(text, bytes, stream) == bytes ? 1 : EOF;
@@ -311,17 +311,17 @@ CRATON_STREAM(int, fflush, (FILE * stream), (stream))
 
 [[gnu::visibility("default")]] int fputs_unlocked(const char* text, FILE* stream) {
   check_stream(stream, "fputs_unlocked");
-  if (!may_fault(text)) return CRATON_LIBC(fputs_unlocked)(text, stream);
+  if (!may_fault(text)) return CRATON_REAL(fputs_unlocked)(text, stream);
   const std::size_t bytes = std::strlen(text);
   return write_unlocked(text, bytes, stream) == bytes ? 1 : EOF;
 }
 
 [[gnu::visibility("default")]] int puts(const char* text) {
-  if (!may_fault(text)) return CRATON_LIBC(puts)(text);
+  if (!may_fault(text)) return CRATON_REAL(puts)(text);
   const std::size_t bytes = std::strlen(text);
   const StreamLock lock(stdout);
   if (write_unlocked(text, bytes, stdout) != bytes) return EOF;
-  return CRATON_LIBC(putc_unlocked)('\n', stdout) == EOF
+  return CRATON_REAL(putc_unlocked)('\n', stdout) == EOF
              ? EOF
              : static_cast<int>(std::min<std::size_t>(bytes, 1) + 1);
 }
@@ -369,7 +369,7 @@ CRATON_STREAM(int, __vfprintf_chk, (FILE * stream, int flag, const char* format,
   check_stream(stream, "fprintf");
   va_list arguments;
   va_start(arguments, format);
-  const int length = CRATON_LIBC(vfprintf)(stream, format, arguments);
+  const int length = CRATON_REAL(vfprintf)(stream, format, arguments);
   va_end(arguments);
   return length;
 }
@@ -378,7 +378,7 @@ CRATON_STREAM(int, __vfprintf_chk, (FILE * stream, int flag, const char* format,
   check_stream(stream, "fprintf");
   va_list arguments;
   va_start(arguments, format);
-  const int length = CRATON_LIBC(__vfprintf_chk)(stream, flag, format, arguments);
+  const int length = CRATON_REAL(__vfprintf_chk)(stream, flag, format, arguments);
   va_end(arguments);
   return length;
 }
@@ -386,14 +386,14 @@ CRATON_STREAM(int, __vfprintf_chk, (FILE * stream, int flag, const char* format,
 // The header makes these the functions of C99 (__isoc99_); programs for the older %a are left alone.
 [[gnu::visibility("default")]] int vfscanf(FILE* stream, const char* format, va_list arguments) {
   check_stream(stream, "fscanf");
-  return CRATON_LIBC(__isoc99_vfscanf)(stream, format, arguments);
+  return CRATON_REAL(__isoc99_vfscanf)(stream, format, arguments);
 }
 
 [[gnu::visibility("default")]] int fscanf(FILE* stream, const char* format, ...) {
   check_stream(stream, "fscanf");
   va_list arguments;
   va_start(arguments, format);
-  const int count = CRATON_LIBC(__isoc99_vfscanf)(stream, format, arguments);
+  const int count = CRATON_REAL(__isoc99_vfscanf)(stream, format, arguments);
   va_end(arguments);
   return count;
 }
@@ -419,11 +419,11 @@ CRATON_STREAM(void, funlockfile, (FILE * stream), (stream))
 
 [[gnu::visibility("default")]] DIR* opendir(const char* path) {
   const OpeningStream opening;
-  return CRATON_LIBC(opendir)(Name(path));
+  return CRATON_REAL(opendir)(Name(path));
 }
 [[gnu::visibility("default")]] DIR* fdopendir(int number) {
   const OpeningStream opening;
-  return CRATON_LIBC(fdopendir)(craton::posix::descriptor_here(number, "fdopendir"));
+  return CRATON_REAL(fdopendir)(craton::posix::descriptor_here(number, "fdopendir"));
 }
 CRATON_STREAM(dirent*, readdir, (DIR * stream), (stream))
 CRATON_STREAM(dirent64*, readdir64, (DIR * stream), (stream))

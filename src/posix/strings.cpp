@@ -10,7 +10,6 @@
 #include <wchar.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdarg>
 #include <cstddef>
 
@@ -95,13 +94,13 @@ extern "C" {
 
 [[gnu::visibility("default")]] int vasprintf(char** text, const char* format, va_list arguments) {
   char* own = nullptr;
-  const int length = CRATON_LIBC(vasprintf)(&own, format, arguments);
+  const int length = CRATON_REAL(vasprintf)(&own, format, arguments);
   return hand_over_print(length, own, text);
 }
 [[gnu::visibility("default")]] int __vasprintf_chk(char** text, int flag, const char* format,
                                                    va_list arguments) {
   char* own = nullptr;
-  const int length = CRATON_LIBC(__vasprintf_chk)(&own, flag, format, arguments);
+  const int length = CRATON_REAL(__vasprintf_chk)(&own, flag, format, arguments);
   return hand_over_print(length, own, text);
 }
 [[gnu::visibility("default")]] int asprintf(char** text, const char* format, ...) {
@@ -122,9 +121,9 @@ extern "C" {
 // ---- Names of files
 
 [[gnu::visibility("default")]] char* realpath(const char* path, char* resolved) {
-  if (shared_program() == nullptr) return CRATON_LIBC(realpath)(path, resolved);
+  if (shared_program() == nullptr) return CRATON_REAL(realpath)(path, resolved);
   char own[PATH_MAX];
-  if (CRATON_LIBC(realpath)(Name(path), own) == nullptr) return nullptr;
+  if (CRATON_REAL(realpath)(Name(path), own) == nullptr) return nullptr;
   if (resolved == nullptr) return copy_text(own, std::strlen(own));
   return std::strcpy(resolved, own);
 }
@@ -138,10 +137,10 @@ extern "C" {
 [[gnu::visibility("default")]] char* getcwd(char* buffer, std::size_t bytes) {
   if (buffer != nullptr) {
     const char* const got =
-        CRATON_LIBC(getcwd)(Results(buffer, std::min<std::size_t>(bytes, PATH_MAX)), bytes);
+        CRATON_REAL(getcwd)(Results(buffer, std::min<std::size_t>(bytes, PATH_MAX)), bytes);
     return got == nullptr ? nullptr : buffer;
   }
-  char* const own = CRATON_LIBC(getcwd)(nullptr, bytes);
+  char* const own = CRATON_REAL(getcwd)(nullptr, bytes);
   return own == nullptr ? nullptr : static_cast<char*>(hand_over(own, std::max(bytes, std::strlen(own) + 1)));
 }
 [[gnu::visibility("default")]] char* __getcwd_chk(char* buffer, std::size_t bytes, std::size_t room) {
@@ -149,23 +148,23 @@ extern "C" {
   return getcwd(buffer, bytes);
 }
 [[gnu::visibility("default")]] char* get_current_dir_name() {
-  return hand_over_text(CRATON_LIBC(get_current_dir_name)());
+  return hand_over_text(CRATON_REAL(get_current_dir_name)());
 }
 [[gnu::visibility("default")]] char* tempnam(const char* directory, const char* prefix) {
-  return hand_over_text(CRATON_LIBC(tempnam)(Name(directory), Name(prefix)));
+  return hand_over_text(CRATON_REAL(tempnam)(Name(directory), Name(prefix)));
 }
 
 [[gnu::visibility("default")]] int scandir(const char* path, dirent*** list, int (*wanted)(const dirent*),
                                            int (*compare)(const dirent**, const dirent**)) {
   dirent** own = nullptr;
-  const int count = CRATON_LIBC(scandir)(Name(path), &own, wanted, compare);
+  const int count = CRATON_REAL(scandir)(Name(path), &own, wanted, compare);
   return hand_over_entries(count, own, list);
 }
 [[gnu::visibility("default")]] int scandir64(const char* path, dirent64*** list,
                                              int (*wanted)(const dirent64*),
                                              int (*compare)(const dirent64**, const dirent64**)) {
   dirent64** own = nullptr;
-  const int count = CRATON_LIBC(scandir64)(Name(path), &own, wanted, compare);
+  const int count = CRATON_REAL(scandir64)(Name(path), &own, wanted, compare);
   return hand_over_entries(count, own, list);
 }
 

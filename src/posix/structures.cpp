@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/sem.h>
@@ -68,7 +67,7 @@ extern "C" {
 // ---- Waiting for descriptors
 
 [[gnu::visibility("default")]] int poll(pollfd* list, nfds_t count, int timeout_ms) {
-  return CRATON_LIBC(poll)(Results(list, count * sizeof *list), count, timeout_ms);
+  return CRATON_REAL(poll)(Results(list, count * sizeof *list), count, timeout_ms);
 }
 [[gnu::visibility("default")]] int __poll_chk(pollfd* list, nfds_t count, int timeout_ms, std::size_t room) {
   if (room / sizeof *list < count) __chk_fail();
@@ -76,7 +75,7 @@ extern "C" {
 }
 [[gnu::visibility("default")]] int ppoll(pollfd* list, nfds_t count, const timespec* timeout,
                                          const sigset_t* mask) {
-  return CRATON_LIBC(ppoll)(Results(list, count * sizeof *list), count, Value(timeout), Mask(mask));
+  return CRATON_REAL(ppoll)(Results(list, count * sizeof *list), count, Value(timeout), Mask(mask));
 }
 [[gnu::visibility("default")]] int __ppoll_chk(pollfd* list, nfds_t count, const timespec* timeout,
                                                const sigset_t* mask, std::size_t room) {
@@ -104,22 +103,22 @@ CRATON_CALL(int, epoll_pwait,
 // ---- Sockets
 
 [[gnu::visibility("default")]] int socket(int domain, int type, int protocol) {
-  return descriptor_made(CRATON_LIBC(socket)(domain, type, protocol));
+  return descriptor_made(CRATON_REAL(socket)(domain, type, protocol));
 }
 [[gnu::visibility("default")]] int socketpair(int domain, int type, int protocol, int ends[2]) {
   int made[2];
-  if (CRATON_LIBC(socketpair)(domain, type, protocol, made) != 0) return -1;
+  if (CRATON_REAL(socketpair)(domain, type, protocol, made) != 0) return -1;
   ends[0] = descriptor_made(made[0]);
   ends[1] = descriptor_made(made[1]);
   return 0;
 }
 [[gnu::visibility("default")]] int accept(int fd, sockaddr* address, socklen_t* bytes) {
   return descriptor_made(
-      CRATON_LIBC(accept)(CRATON_FD(accept), Results(address, room_of(bytes)), Result(bytes)));
+      CRATON_REAL(accept)(CRATON_FD(accept), Results(address, room_of(bytes)), Result(bytes)));
 }
 [[gnu::visibility("default")]] int accept4(int fd, sockaddr* address, socklen_t* bytes, int flags) {
   return descriptor_made(
-      CRATON_LIBC(accept4)(CRATON_FD(accept4), Results(address, room_of(bytes)), Result(bytes), flags));
+      CRATON_REAL(accept4)(CRATON_FD(accept4), Results(address, room_of(bytes)), Result(bytes), flags));
 }
 CRATON_CALL(int, listen, (int fd, int backlog), (CRATON_FD(listen), backlog))
 CRATON_CALL(int, shutdown, (int fd, int how), (CRATON_FD(shutdown), how))
@@ -167,7 +166,7 @@ CRATON_CALL(int, setrlimit64, (__rlimit_resource_t what, const rlimit64* limit),
 CRATON_CALL(int, prlimit, (pid_t process, __rlimit_resource what, const rlimit* limit, rlimit* before),
             (process, what, Value(limit), Result(before)))
 [[gnu::visibility("default")]] int getgroups(int count, gid_t* list) {
-  return CRATON_LIBC(getgroups)(count,
+  return CRATON_REAL(getgroups)(count,
                                 Results(list, static_cast<std::size_t>(std::max(count, 0)) * sizeof *list));
 }
 [[gnu::visibility("default")]] int __getgroups_chk(int count, gid_t* list, std::size_t room) {
@@ -213,7 +212,7 @@ CRATON_CALL(int, waitid, (idtype_t what, id_t process, siginfo_t* information, i
   va_end(more);
   const int before = errno;
   for (std::size_t pages = 1;; pages *= 2) {
-    const long result = CRATON_LIBC(syscall)(number, arguments[0], arguments[1], arguments[2], arguments[3],
+    const long result = CRATON_REAL(syscall)(number, arguments[0], arguments[1], arguments[2], arguments[3],
                                              arguments[4], arguments[5]);
     if (result != -1 || errno != EFAULT || pages > pages_most) return result;
     bool any = false;

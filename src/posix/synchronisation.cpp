@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <ctime>
 
 #include "posix/monitor.hpp"
@@ -44,6 +43,34 @@ TimeNs deadline_of(clockid_t clock, const timespec* until) {
   return monitor()->now_ns() + left;
 }
 
+/// Waits until `take` has got what it wants. Who waits is counted in the object, so that who gives it back
+/// wakes others only where there are some. \returns false if the deadline has passed
+template <typename Take>
+bool wait_to_take(Monitor& monitor, const void* object, std::uint32_t& waiting, Take take,
+                  TimeNs deadline_ns) {
+  bool counted = false;
+  const bool in_time = monitor.wait(
+      object,
+      [&] {
+        const bool taken = take();
+        if (!taken && !counted) ++waiting;
+        if (taken && counted) --waiting;
+        counted = !taken;
+        return taken;
+      },
+      deadline_ns);
+  if (!in_time) monitor.inside(object, [&] { --waiting; });
+  return in_time;
+}
+
+/// Calls `change` alone, and wakes who waits for anything where it returns true.
+template <typename Change>
+void change_and_wake(Monitor& monitor, const void* object, Change change) {
+  bool wake = false;
+  monitor.inside(object, [&] { wake = change(); });
+  if (wake) monitor.changed();
+}
+
 // ---- Mutexes
 
 struct Mutex {
@@ -75,42 +102,36 @@ int try_lock(Mutex& mutex) {
   return kind == PTHREAD_MUTEX_ERRORCHECK ? EDEADLK : EBUSY;
 }
 
-int lock(Monitor& monitor, pthread_mutex_t* object, TimeNs deadline_ns) {
+int lock(Monitor& monitor, pthread_mutex_t* object, TimeNs deadline_ns = no_deadline) {
   auto& mutex = state_of<Mutex>(object);
   int result = EBUSY;
-  bool counted = false;
-  const bool in_time = monitor.wait(
-      object,
-      [&] {
-        result = try_lock(mutex);
-        if (result == EBUSY && !counted) ++mutex.waiting;
-        if (result != EBUSY && counted) --mutex.waiting;
-        counted = result == EBUSY;
-        return result != EBUSY;
-      },
-      deadline_ns);
-  if (in_time) return result;
-  monitor.inside(object, [&] { --mutex.waiting; });
-  return ETIMEDOUT;
+  const auto take = [&] { return (result = try_lock(mutex)) != EBUSY; };
+  return wait_to_take(monitor, object, mutex.waiting, take, deadline_ns) ? result : ETIMEDOUT;
+}
+
+int lock_if_free(Monitor& monitor, pthread_mutex_t* object) {
+  int result = EBUSY;
+  monitor.inside(object, [&] { result = try_lock(state_of<Mutex>(object)); });
+  return result == EDEADLK ? EBUSY : result;
 }
 
 int unlock(Monitor& monitor, pthread_mutex_t* object) {
   auto& mutex = state_of<Mutex>(object);
   int result = 0;
-  bool wake = false;
-  monitor.inside(object, [&] {
+  change_and_wake(monitor, object, [&] {
     const bool checks = (mutex.kind & kind_bits) != PTHREAD_MUTEX_NORMAL;
     if (mutex.locked == 0 || (checks && mutex.owner != ::pthread_self())) {
       result = checks ? EPERM : 0;
-    } else if (mutex.count != 0) {
-      --mutex.count;
-    } else {
-      mutex.locked = 0;
-      mutex.owner = 0;
-      wake = mutex.waiting != 0;
+      return false;
     }
+    if (mutex.count != 0) {
+      --mutex.count;
+      return false;
+    }
+    mutex.locked = 0;
+    mutex.owner = 0;
+    return mutex.waiting != 0;
   });
-  if (wake) monitor.changed();
   return result;
 }
 
@@ -121,7 +142,7 @@ struct Condition {
   std::uint32_t waiting;
 };
 
-int wait(Monitor& monitor, pthread_cond_t* object, pthread_mutex_t* mutex, TimeNs deadline_ns) {
+int wait(Monitor& monitor, pthread_cond_t* object, pthread_mutex_t* mutex, TimeNs deadline_ns = no_deadline) {
   auto& condition = state_of<Condition>(object);
   std::uint64_t before = 0;
   monitor.inside(object, [&] {
@@ -142,12 +163,10 @@ int wait(Monitor& monitor, pthread_cond_t* object, pthread_mutex_t* mutex, TimeN
 /// Wakes all: who waits must expect to be woken for nothing.
 int signal(Monitor& monitor, pthread_cond_t* object) {
   auto& condition = state_of<Condition>(object);
-  bool wake = false;
-  monitor.inside(object, [&] {
+  change_and_wake(monitor, object, [&] {
     ++condition.signals;
-    wake = condition.waiting != 0;
+    return condition.waiting != 0;
   });
-  if (wake) monitor.changed();
   return 0;
 }
 
@@ -159,45 +178,35 @@ struct ReadersWriters {
   std::uint32_t waiting;
 };
 
-int lock(Monitor& monitor, pthread_rwlock_t* object, bool write, bool blocks,
-         TimeNs deadline_ns = no_deadline) {
+bool try_lock(ReadersWriters& lock, bool write) {
+  const bool is_free = lock.writer == 0 && (!write || lock.readers == 0);
+  if (is_free) (write ? lock.writer : lock.readers) += 1;
+  return is_free;
+}
+
+int lock(Monitor& monitor, pthread_rwlock_t* object, bool write) {
   auto& lock = state_of<ReadersWriters>(object);
-  bool counted = false;
-  const auto step = [&] {
-    const bool is_free = lock.writer == 0 && (!write || lock.readers == 0);
-    if (is_free) (write ? lock.writer : lock.readers) += 1;
-    if (!is_free && !counted && blocks) ++lock.waiting;
-    if (is_free && counted) --lock.waiting;
-    counted = !is_free && blocks;
-    return is_free || !blocks;
-  };
+  static_cast<void>(wait_to_take(
+      monitor, object, lock.waiting, [&] { return try_lock(lock, write); }, no_deadline));
+  return 0;
+}
+
+int lock_if_free(Monitor& monitor, pthread_rwlock_t* object, bool write) {
   bool got = false;
-  const bool in_time = monitor.wait(
-      object,
-      [&] {
-        const std::uint32_t before = lock.readers + lock.writer;
-        const bool ended = step();
-        got = lock.readers + lock.writer != before;
-        return ended;
-      },
-      deadline_ns);
-  if (in_time) return got ? 0 : EBUSY;
-  monitor.inside(object, [&] { --lock.waiting; });
-  return ETIMEDOUT;
+  monitor.inside(object, [&] { got = try_lock(state_of<ReadersWriters>(object), write); });
+  return got ? 0 : EBUSY;
 }
 
 int unlock(Monitor& monitor, pthread_rwlock_t* object) {
   auto& lock = state_of<ReadersWriters>(object);
-  bool wake = false;
-  monitor.inside(object, [&] {
+  change_and_wake(monitor, object, [&] {
     if (lock.writer != 0) {
       lock.writer = 0;
     } else if (lock.readers != 0) {
       --lock.readers;
     }
-    wake = lock.waiting != 0;
+    return lock.waiting != 0;
   });
-  if (wake) monitor.changed();
   return 0;
 }
 
@@ -208,25 +217,42 @@ struct Semaphore {
   std::uint32_t waiting;
 };
 
-int wait(Monitor& monitor, sem_t* object, bool blocks, TimeNs deadline_ns = no_deadline) {
+bool try_take(Semaphore& semaphore) {
+  if (semaphore.value == 0) return false;
+  --semaphore.value;
+  return true;
+}
+
+int result_of(bool taken, int otherwise) {
+  if (!taken) errno = otherwise;
+  return taken ? 0 : -1;
+}
+
+int take(Monitor& monitor, sem_t* object, TimeNs deadline_ns = no_deadline) {
   auto& semaphore = state_of<Semaphore>(object);
-  bool counted = false;
-  bool got = false;
-  const bool in_time = monitor.wait(
-      object,
-      [&] {
-        got = semaphore.value != 0;
-        if (got) --semaphore.value;
-        if (!got && !counted && blocks) ++semaphore.waiting;
-        if (got && counted) --semaphore.waiting;
-        counted = !got && blocks;
-        return got || !blocks;
-      },
-      deadline_ns);
-  if (!in_time) monitor.inside(object, [&] { --semaphore.waiting; });
-  if (got) return 0;
-  errno = in_time ? EAGAIN : ETIMEDOUT;
-  return -1;
+  const bool taken = wait_to_take(
+      monitor, object, semaphore.waiting, [&] { return try_take(semaphore); }, deadline_ns);
+  return result_of(taken, ETIMEDOUT);
+}
+
+int take_if_there(Monitor& monitor, sem_t* object) {
+  bool taken = false;
+  monitor.inside(object, [&] { taken = try_take(state_of<Semaphore>(object)); });
+  return result_of(taken, EAGAIN);
+}
+
+int give(Monitor& monitor, sem_t* object) {
+  auto& semaphore = state_of<Semaphore>(object);
+  change_and_wake(monitor, object, [&] {
+    ++semaphore.value;
+    return semaphore.waiting != 0;
+  });
+  return 0;
+}
+
+int look(Monitor& monitor, sem_t* object, int* value) {
+  monitor.inside(object, [&] { *value = static_cast<int>(state_of<Semaphore>(object).value); });
+  return 0;
 }
 
 struct Barrier {
@@ -235,179 +261,43 @@ struct Barrier {
   std::uint32_t count;  ///< where pthread_barrier_init puts it
 };
 
+int wait(Monitor& monitor, pthread_barrier_t* object) {
+  auto& barrier = state_of<Barrier>(object);
+  std::uint32_t round = 0;
+  bool last = false;
+  change_and_wake(monitor, object, [&] {
+    round = barrier.round;
+    last = ++barrier.arrived == barrier.count;
+    if (last) {
+      barrier.arrived = 0;
+      ++barrier.round;
+    }
+    return last;
+  });
+  if (last) return PTHREAD_BARRIER_SERIAL_THREAD;
+  static_cast<void>(monitor.wait(object, [&] { return barrier.round != round; }));
+  return 0;
+}
+
+// ---- Once
+
 /// As in glibc's pthread_once_t.
 constexpr int once_running = 1;
 constexpr int once_done = 2;
 
-/// As the C++ ABI has it: the first byte says that the object is there.
-struct Guard {
-  std::uint8_t done;
-  std::uint8_t running;
-};
-
-}  // namespace
-
-// ---- What programs call
-
-CRATON_EXPORT int pthread_mutex_lock(pthread_mutex_t* mutex) {
-  Monitor* const shared = monitor_of(mutex);
-  return shared == nullptr ? CRATON_REAL(pthread_mutex_lock)(mutex) : lock(*shared, mutex, no_deadline);
-}
-
-CRATON_EXPORT int pthread_mutex_trylock(pthread_mutex_t* mutex) {
-  Monitor* const shared = monitor_of(mutex);
-  if (shared == nullptr) return CRATON_REAL(pthread_mutex_trylock)(mutex);
-  int result = 0;
-  shared->inside(mutex, [&] { result = try_lock(state_of<Mutex>(mutex)); });
-  return result == EDEADLK ? EBUSY : result;
-}
-
-CRATON_EXPORT int pthread_mutex_timedlock(pthread_mutex_t* mutex, const timespec* until) {
-  Monitor* const shared = monitor_of(mutex);
-  if (shared == nullptr) return CRATON_REAL(pthread_mutex_timedlock)(mutex, until);
-  return lock(*shared, mutex, deadline_of(CLOCK_REALTIME, until));
-}
-
-CRATON_EXPORT int pthread_mutex_unlock(pthread_mutex_t* mutex) {
-  Monitor* const shared = monitor_of(mutex);
-  return shared == nullptr ? CRATON_REAL(pthread_mutex_unlock)(mutex) : unlock(*shared, mutex);
-}
-
-CRATON_EXPORT int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {
-  Monitor* const shared = monitor_of(condition);
-  if (shared == nullptr) return CRATON_REAL(pthread_cond_wait)(condition, mutex);
-  return wait(*shared, condition, mutex, no_deadline);
-}
-
-CRATON_EXPORT int pthread_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
-                                         const timespec* until) {
-  Monitor* const shared = monitor_of(condition);
-  if (shared == nullptr) return CRATON_REAL(pthread_cond_timedwait)(condition, mutex, until);
-  return wait(*shared, condition, mutex, deadline_of(CLOCK_REALTIME, until));
-}
-
-CRATON_EXPORT int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
-                                         const timespec* until) {
-  Monitor* const shared = monitor_of(condition);
-  if (shared == nullptr) return CRATON_REAL(pthread_cond_clockwait)(condition, mutex, clock, until);
-  return wait(*shared, condition, mutex, deadline_of(clock, until));
-}
-
-CRATON_EXPORT int pthread_cond_signal(pthread_cond_t* condition) {
-  Monitor* const shared = monitor_of(condition);
-  return shared == nullptr ? CRATON_REAL(pthread_cond_signal)(condition) : signal(*shared, condition);
-}
-
-CRATON_EXPORT int pthread_cond_broadcast(pthread_cond_t* condition) {
-  Monitor* const shared = monitor_of(condition);
-  return shared == nullptr ? CRATON_REAL(pthread_cond_broadcast)(condition) : signal(*shared, condition);
-}
-
-CRATON_EXPORT int pthread_cond_destroy(pthread_cond_t* condition) {
-  return monitor_of(condition) == nullptr ? CRATON_REAL(pthread_cond_destroy)(condition) : 0;
-}
-
-CRATON_EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t* object) {
-  Monitor* const shared = monitor_of(object);
-  return shared == nullptr ? CRATON_REAL(pthread_rwlock_rdlock)(object) : lock(*shared, object, false, true);
-}
-
-CRATON_EXPORT int pthread_rwlock_tryrdlock(pthread_rwlock_t* object) {
-  Monitor* const shared = monitor_of(object);
-  return shared == nullptr ? CRATON_REAL(pthread_rwlock_tryrdlock)(object)
-                           : lock(*shared, object, false, false);
-}
-
-CRATON_EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t* object) {
-  Monitor* const shared = monitor_of(object);
-  return shared == nullptr ? CRATON_REAL(pthread_rwlock_wrlock)(object) : lock(*shared, object, true, true);
-}
-
-CRATON_EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t* object) {
-  Monitor* const shared = monitor_of(object);
-  return shared == nullptr ? CRATON_REAL(pthread_rwlock_trywrlock)(object)
-                           : lock(*shared, object, true, false);
-}
-
-CRATON_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t* object) {
-  Monitor* const shared = monitor_of(object);
-  return shared == nullptr ? CRATON_REAL(pthread_rwlock_unlock)(object) : unlock(*shared, object);
-}
-
-CRATON_EXPORT int sem_wait(sem_t* semaphore) {
-  Monitor* const shared = monitor_of(semaphore);
-  return shared == nullptr ? CRATON_REAL(sem_wait)(semaphore) : wait(*shared, semaphore, true);
-}
-
-CRATON_EXPORT int sem_trywait(sem_t* semaphore) {
-  Monitor* const shared = monitor_of(semaphore);
-  return shared == nullptr ? CRATON_REAL(sem_trywait)(semaphore) : wait(*shared, semaphore, false);
-}
-
-CRATON_EXPORT int sem_timedwait(sem_t* semaphore, const timespec* until) {
-  Monitor* const shared = monitor_of(semaphore);
-  if (shared == nullptr) return CRATON_REAL(sem_timedwait)(semaphore, until);
-  return wait(*shared, semaphore, true, deadline_of(CLOCK_REALTIME, until));
-}
-
-CRATON_EXPORT int sem_post(sem_t* semaphore) {
-  Monitor* const shared = monitor_of(semaphore);
-  if (shared == nullptr) return CRATON_REAL(sem_post)(semaphore);
-  bool wake = false;
-  shared->inside(semaphore, [&] {
-    auto& state = state_of<Semaphore>(semaphore);
-    ++state.value;
-    wake = state.waiting != 0;
-  });
-  if (wake) shared->changed();
-  return 0;
-}
-
-CRATON_EXPORT int sem_getvalue(sem_t* semaphore, int* value) {
-  Monitor* const shared = monitor_of(semaphore);
-  if (shared == nullptr) return CRATON_REAL(sem_getvalue)(semaphore, value);
-  shared->inside(semaphore, [&] { *value = static_cast<int>(state_of<Semaphore>(semaphore).value); });
-  return 0;
-}
-
-CRATON_EXPORT int pthread_barrier_wait(pthread_barrier_t* object) {
-  Monitor* const shared = monitor_of(object);
-  if (shared == nullptr) return CRATON_REAL(pthread_barrier_wait)(object);
-  auto& barrier = state_of<Barrier>(object);
-  std::uint32_t round = 0;
-  bool last = false;
-  shared->inside(object, [&] {
-    round = barrier.round;
-    last = ++barrier.arrived == barrier.count;
-    if (!last) return;
-    barrier.arrived = 0;
-    ++barrier.round;
-  });
-  if (last) {
-    shared->changed();
-    return PTHREAD_BARRIER_SERIAL_THREAD;
-  }
-  static_cast<void>(shared->wait(object, [&] { return barrier.round != round; }));
-  return 0;
-}
-
-CRATON_EXPORT int pthread_barrier_destroy(pthread_barrier_t* object) {
-  return monitor_of(object) == nullptr ? CRATON_REAL(pthread_barrier_destroy)(object) : 0;
-}
-
-CRATON_EXPORT int pthread_once(pthread_once_t* once, void (*routine)()) {
-  Monitor* const shared = monitor_of(once);
-  if (shared == nullptr) return CRATON_REAL(pthread_once)(once, routine);
+int run_once(Monitor& monitor, pthread_once_t* once, void (*routine)()) {
   bool mine = false;
-  static_cast<void>(shared->wait(once, [&] {
+  static_cast<void>(monitor.wait(once, [&] {
     mine = *once == 0;
     if (mine) *once = once_running;
     return mine || *once == once_done;
   }));
   if (!mine) return 0;
   const auto end = [&](int state) {
-    shared->inside(once, [&] { *once = state; });
-    shared->changed();
+    change_and_wake(monitor, once, [&] {
+      *once = state;
+      return true;
+    });
   };
   try {
     routine();
@@ -419,39 +309,117 @@ CRATON_EXPORT int pthread_once(pthread_once_t* once, void (*routine)()) {
   return 0;
 }
 
-CRATON_EXPORT int pthread_spin_lock(pthread_spinlock_t* object) {
-  Monitor* const shared = monitor_of(const_cast<int*>(object));
-  if (shared == nullptr) return CRATON_REAL(pthread_spin_lock)(object);
-  // As glibc has it: 1 is unlocked.
-  static_cast<void>(shared->wait(const_cast<int*>(object), [&] {
-    const bool is_free = *object == 1;
-    if (is_free) *object = 0;
-    return is_free;
-  }));
+// ---- Spin locks, as glibc has them: 1 is unlocked
+
+bool try_spin_lock(volatile int& lock) {
+  const bool is_free = lock == 1;
+  if (is_free) lock = 0;
+  return is_free;
+}
+
+int spin_lock(Monitor& monitor, pthread_spinlock_t* lock) {
+  static_cast<void>(monitor.wait(const_cast<int*>(lock), [&] { return try_spin_lock(*lock); }));
   return 0;
 }
 
-CRATON_EXPORT int pthread_spin_trylock(pthread_spinlock_t* object) {
-  Monitor* const shared = monitor_of(const_cast<int*>(object));
-  if (shared == nullptr) return CRATON_REAL(pthread_spin_trylock)(object);
+int spin_lock_if_free(Monitor& monitor, pthread_spinlock_t* lock) {
   bool got = false;
-  shared->inside(const_cast<int*>(object), [&] {
-    got = *object == 1;
-    if (got) *object = 0;
-  });
+  monitor.inside(const_cast<int*>(lock), [&] { got = try_spin_lock(*lock); });
   return got ? 0 : EBUSY;
 }
 
-CRATON_EXPORT int pthread_spin_unlock(pthread_spinlock_t* object) {
-  Monitor* const shared = monitor_of(const_cast<int*>(object));
-  if (shared == nullptr) return CRATON_REAL(pthread_spin_unlock)(object);
-  shared->inside(const_cast<int*>(object), [&] { *object = 1; });
-  shared->changed();
+int spin_unlock(Monitor& monitor, pthread_spinlock_t* lock) {
+  change_and_wake(monitor, const_cast<int*>(lock), [&] {
+    *lock = 1;
+    return true;
+  });
   return 0;
 }
 
+}  // namespace
+
+// ---- What programs call
+
+// NOLINTBEGIN(bugprone-macro-parentheses): two lists and a call
+/// Defines what programs get as `name`: the C library's function, or where `object` is one that all ranks
+/// share, `ours`, which calls its monitor `shared`.
+#define CRATON_SYNCHRONISED(name, object, parameters, arguments, ours)                                      \
+  CRATON_EXPORT int name parameters {                                                                       \
+    Monitor* const shared = monitor_of(const_cast<const void*>(static_cast<const volatile void*>(object))); \
+    return shared == nullptr ? CRATON_REAL(name) arguments : ours;                                          \
+  }
+// NOLINTEND(bugprone-macro-parentheses)
+
+CRATON_SYNCHRONISED(pthread_mutex_lock, mutex, (pthread_mutex_t * mutex), (mutex), lock(*shared, mutex))
+CRATON_SYNCHRONISED(pthread_mutex_trylock, mutex, (pthread_mutex_t * mutex), (mutex),
+                    lock_if_free(*shared, mutex))
+CRATON_SYNCHRONISED(pthread_mutex_timedlock, mutex, (pthread_mutex_t * mutex, const timespec* until),
+                    (mutex, until), lock(*shared, mutex, deadline_of(CLOCK_REALTIME, until)))
+CRATON_SYNCHRONISED(pthread_mutex_unlock, mutex, (pthread_mutex_t * mutex), (mutex), unlock(*shared, mutex))
+
+CRATON_SYNCHRONISED(pthread_cond_wait, condition, (pthread_cond_t * condition, pthread_mutex_t* mutex),
+                    (condition, mutex), wait(*shared, condition, mutex))
+CRATON_SYNCHRONISED(pthread_cond_timedwait, condition,
+                    (pthread_cond_t * condition, pthread_mutex_t* mutex, const timespec* until),
+                    (condition, mutex, until),
+                    wait(*shared, condition, mutex, deadline_of(CLOCK_REALTIME, until)))
+CRATON_SYNCHRONISED(pthread_cond_clockwait, condition,
+                    (pthread_cond_t * condition, pthread_mutex_t* mutex, clockid_t clock,
+                     const timespec* until),
+                    (condition, mutex, clock, until),
+                    wait(*shared, condition, mutex, deadline_of(clock, until)))
+CRATON_SYNCHRONISED(pthread_cond_signal, condition, (pthread_cond_t * condition), (condition),
+                    signal(*shared, condition))
+CRATON_SYNCHRONISED(pthread_cond_broadcast, condition, (pthread_cond_t * condition), (condition),
+                    signal(*shared, condition))
+CRATON_SYNCHRONISED(pthread_cond_destroy, condition, (pthread_cond_t * condition), (condition), 0)
+
+CRATON_SYNCHRONISED(pthread_rwlock_rdlock, object, (pthread_rwlock_t * object), (object),
+                    lock(*shared, object, false))
+CRATON_SYNCHRONISED(pthread_rwlock_tryrdlock, object, (pthread_rwlock_t * object), (object),
+                    lock_if_free(*shared, object, false))
+CRATON_SYNCHRONISED(pthread_rwlock_wrlock, object, (pthread_rwlock_t * object), (object),
+                    lock(*shared, object, true))
+CRATON_SYNCHRONISED(pthread_rwlock_trywrlock, object, (pthread_rwlock_t * object), (object),
+                    lock_if_free(*shared, object, true))
+CRATON_SYNCHRONISED(pthread_rwlock_unlock, object, (pthread_rwlock_t * object), (object),
+                    unlock(*shared, object))
+
+CRATON_SYNCHRONISED(sem_wait, semaphore, (sem_t * semaphore), (semaphore), take(*shared, semaphore))
+CRATON_SYNCHRONISED(sem_trywait, semaphore, (sem_t * semaphore), (semaphore),
+                    take_if_there(*shared, semaphore))
+CRATON_SYNCHRONISED(sem_timedwait, semaphore, (sem_t * semaphore, const timespec* until), (semaphore, until),
+                    take(*shared, semaphore, deadline_of(CLOCK_REALTIME, until)))
+CRATON_SYNCHRONISED(sem_post, semaphore, (sem_t * semaphore), (semaphore), give(*shared, semaphore))
+CRATON_SYNCHRONISED(sem_getvalue, semaphore, (sem_t * semaphore, int* value), (semaphore, value),
+                    look(*shared, semaphore, value))
+
+CRATON_SYNCHRONISED(pthread_barrier_wait, object, (pthread_barrier_t * object), (object),
+                    wait(*shared, object))
+CRATON_SYNCHRONISED(pthread_barrier_destroy, object, (pthread_barrier_t * object), (object), 0)
+
+CRATON_SYNCHRONISED(pthread_once, once, (pthread_once_t * once, void (*routine)()), (once, routine),
+                    run_once(*shared, once, routine))
+
+CRATON_SYNCHRONISED(pthread_spin_lock, object, (pthread_spinlock_t * object), (object),
+                    spin_lock(*shared, object))
+CRATON_SYNCHRONISED(pthread_spin_trylock, object, (pthread_spinlock_t * object), (object),
+                    spin_lock_if_free(*shared, object))
+CRATON_SYNCHRONISED(pthread_spin_unlock, object, (pthread_spinlock_t * object), (object),
+                    spin_unlock(*shared, object))
+
 // ---- Guards of local statics: the program's, and since ours stand before the C++ library's, also those of
 // private data.
+
+namespace {
+
+/// As the C++ ABI has it: the first byte says that the object is there.
+struct Guard {
+  std::uint8_t done;
+  std::uint8_t running;
+};
+
+}  // namespace
 
 // By other names, since the compiler has its own idea of what it calls.
 CRATON_EXPORT int craton_guard_acquire(std::uint64_t* guard) __asm__("__cxa_guard_acquire");
@@ -490,19 +458,21 @@ void craton_guard_release(std::uint64_t* guard) {
     std::atomic_ref(state.done).store(1, std::memory_order_release);
     return std::atomic_ref(state.running).store(0);
   }
-  shared->inside(guard, [&] {
+  change_and_wake(*shared, guard, [&] {
     state.running = 0;
     state.done = 1;
+    return true;
   });
-  shared->changed();
 }
 
 void craton_guard_abort(std::uint64_t* guard) {
   auto& state = *reinterpret_cast<Guard*>(guard);
   Monitor* const shared = monitor_of(guard);
   if (shared == nullptr) return std::atomic_ref(state.running).store(0);
-  shared->inside(guard, [&] { state.running = 0; });
-  shared->changed();
+  change_and_wake(*shared, guard, [&] {
+    state.running = 0;
+    return true;
+  });
 }
 
 // ---- Threads: their stacks are free again when they have been joined.

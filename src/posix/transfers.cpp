@@ -1,7 +1,6 @@
 // Reading and writing: through private memory where the program's is shared (kernel_memory.hpp), in pieces.
 // Long transfers of files are whole; of pipes and sockets a read may be short, as it always may.
 #include <fcntl.h>
-#include <sys/ioctl.h>
 #include <sys/msg.h>
 #include <sys/random.h>
 #include <sys/sendfile.h>
@@ -111,14 +110,14 @@ ssize_t write_from(int fd, const void* buffer, std::size_t bytes, Write write) {
 template <typename Offset>
 ssize_t read_at(int fd, void* buffer, std::size_t bytes, Offset offset) {
   return read_into(fd, buffer, bytes, [=](void* to, std::size_t count, std::size_t done) {
-    return CRATON_LIBC(pread64)(fd, to, count, offset + static_cast<Offset>(done));
+    return CRATON_REAL(pread64)(fd, to, count, offset + static_cast<Offset>(done));
   });
 }
 
 template <typename Offset>
 ssize_t write_at(int fd, const void* buffer, std::size_t bytes, Offset offset) {
   return write_from(fd, buffer, bytes, [=](const void* from, std::size_t count, std::size_t done) {
-    return CRATON_LIBC(pwrite64)(fd, from, count, offset + static_cast<Offset>(done));
+    return CRATON_REAL(pwrite64)(fd, from, count, offset + static_cast<Offset>(done));
   });
 }
 
@@ -139,11 +138,11 @@ ssize_t write_pieces(int fd, const Pieces& pieces, Write write) {
 
 ssize_t receive(int fd, void* buffer, std::size_t bytes, int flags, sockaddr* address,
                 socklen_t* address_bytes) {
-  if (!may_fault(buffer)) return CRATON_LIBC(recvfrom)(fd, buffer, bytes, flags, address, address_bytes);
+  if (!may_fault(buffer)) return CRATON_REAL(recvfrom)(fd, buffer, bytes, flags, address, address_bytes);
   const std::size_t most = (flags & MSG_WAITALL) != 0 ? bytes : std::min(bytes, message_bytes_most);
   PrivateBuffer copy(most);
   if (copy.data() == nullptr) return -1;
-  const ssize_t got = CRATON_LIBC(recvfrom)(fd, copy.data(), most, flags, address, address_bytes);
+  const ssize_t got = CRATON_REAL(recvfrom)(fd, copy.data(), most, flags, address, address_bytes);
   if (got > 0) std::memcpy(buffer, copy.data(), std::min(static_cast<std::size_t>(got), most));
   return got;
 }
@@ -161,7 +160,7 @@ extern "C" {
 [[gnu::visibility("default")]] ssize_t read(int number, void* buffer, std::size_t bytes) {
   const int fd = descriptor_here(number, "read");
   return read_into(fd, buffer, bytes, [fd](void* to, std::size_t count, std::size_t /*done*/) {
-    return CRATON_LIBC(read)(fd, to, count);
+    return CRATON_REAL(read)(fd, to, count);
   });
 }
 
@@ -174,7 +173,7 @@ extern "C" {
 [[gnu::visibility("default")]] ssize_t write(int number, const void* buffer, std::size_t bytes) {
   const int fd = descriptor_here(number, "write");
   return write_from(fd, buffer, bytes, [fd](const void* from, std::size_t count, std::size_t /*done*/) {
-    return CRATON_LIBC(write)(fd, from, count);
+    return CRATON_REAL(write)(fd, from, count);
   });
 }
 
@@ -211,27 +210,27 @@ extern "C" {
 [[gnu::visibility("default")]] ssize_t readv(int number, const iovec* list, int count) {
   const int fd = descriptor_here(number, "readv");
   const Pieces pieces(list, count);
-  if (!pieces.may_fault()) return CRATON_LIBC(readv)(fd, list, count);
+  if (!pieces.may_fault()) return CRATON_REAL(readv)(fd, list, count);
   return read_pieces(fd, pieces, [fd](void* to, std::size_t bytes, std::size_t /*done*/) {
-    return CRATON_LIBC(read)(fd, to, bytes);
+    return CRATON_REAL(read)(fd, to, bytes);
   });
 }
 
 [[gnu::visibility("default")]] ssize_t writev(int number, const iovec* list, int count) {
   const int fd = descriptor_here(number, "writev");
   const Pieces pieces(list, count);
-  if (!pieces.may_fault()) return CRATON_LIBC(writev)(fd, list, count);
+  if (!pieces.may_fault()) return CRATON_REAL(writev)(fd, list, count);
   return write_pieces(fd, pieces, [fd](const void* from, std::size_t bytes, std::size_t /*done*/) {
-    return CRATON_LIBC(write)(fd, from, bytes);
+    return CRATON_REAL(write)(fd, from, bytes);
   });
 }
 
 [[gnu::visibility("default")]] ssize_t preadv64(int number, const iovec* list, int count, off64_t offset) {
   const int fd = descriptor_here(number, "preadv");
   const Pieces pieces(list, count);
-  if (!pieces.may_fault()) return CRATON_LIBC(preadv64)(fd, list, count, offset);
+  if (!pieces.may_fault()) return CRATON_REAL(preadv64)(fd, list, count, offset);
   return read_pieces(fd, pieces, [=](void* to, std::size_t bytes, std::size_t done) {
-    return CRATON_LIBC(pread64)(fd, to, bytes, offset + static_cast<off64_t>(done));
+    return CRATON_REAL(pread64)(fd, to, bytes, offset + static_cast<off64_t>(done));
   });
 }
 
@@ -242,9 +241,9 @@ extern "C" {
 [[gnu::visibility("default")]] ssize_t pwritev64(int number, const iovec* list, int count, off64_t offset) {
   const int fd = descriptor_here(number, "pwritev");
   const Pieces pieces(list, count);
-  if (!pieces.may_fault()) return CRATON_LIBC(pwritev64)(fd, list, count, offset);
+  if (!pieces.may_fault()) return CRATON_REAL(pwritev64)(fd, list, count, offset);
   return write_pieces(fd, pieces, [=](const void* from, std::size_t bytes, std::size_t done) {
-    return CRATON_LIBC(pwrite64)(fd, from, bytes, offset + static_cast<off64_t>(done));
+    return CRATON_REAL(pwrite64)(fd, from, bytes, offset + static_cast<off64_t>(done));
   });
 }
 
@@ -284,14 +283,14 @@ extern "C" {
   const int fd = descriptor_here(number, "sendto");
   const Values to(address, address_bytes);
   return write_from(fd, buffer, bytes, [&](const void* from, std::size_t count, std::size_t /*done*/) {
-    return CRATON_LIBC(sendto)(fd, from, count, flags, to, address_bytes);
+    return CRATON_REAL(sendto)(fd, from, count, flags, to, address_bytes);
   });
 }
 
 [[gnu::visibility("default")]] ssize_t send(int number, const void* buffer, std::size_t bytes, int flags) {
   const int fd = descriptor_here(number, "send");
   return write_from(fd, buffer, bytes, [=](const void* from, std::size_t count, std::size_t /*done*/) {
-    return CRATON_LIBC(send)(fd, from, count, flags);
+    return CRATON_REAL(send)(fd, from, count, flags);
   });
 }
 
@@ -300,7 +299,7 @@ extern "C" {
   const Result own(message);
   msghdr* const used = own;
   const Pieces pieces(used->msg_iov, static_cast<int>(used->msg_iovlen));
-  if (!may_fault(*used, pieces)) return CRATON_LIBC(recvmsg)(fd, used, flags);
+  if (!may_fault(*used, pieces)) return CRATON_REAL(recvmsg)(fd, used, flags);
   const std::size_t most =
       (flags & MSG_WAITALL) != 0 ? pieces.bytes() : std::min(pieces.bytes(), message_bytes_most);
   PrivateBuffer copy(most);
@@ -315,7 +314,7 @@ extern "C" {
     shadow.msg_control = control;
     shadow.msg_iov = &whole;
     shadow.msg_iovlen = 1;
-    got = CRATON_LIBC(recvmsg)(fd, &shadow, flags);
+    got = CRATON_REAL(recvmsg)(fd, &shadow, flags);
     if (got >= 0) {
       used->msg_namelen = shadow.msg_namelen;
       used->msg_controllen = shadow.msg_controllen;
@@ -331,7 +330,7 @@ extern "C" {
   const Value own(message);
   const msghdr* const used = own;
   const Pieces pieces(used->msg_iov, static_cast<int>(used->msg_iovlen));
-  if (!may_fault(*used, pieces)) return CRATON_LIBC(sendmsg)(fd, used, flags);
+  if (!may_fault(*used, pieces)) return CRATON_REAL(sendmsg)(fd, used, flags);
   const Values name(used->msg_name, used->msg_namelen);
   const Values control(used->msg_control, used->msg_controllen);
   PrivateBuffer copy(pieces.bytes());
@@ -343,38 +342,38 @@ extern "C" {
   shadow.msg_control = const_cast<void*>(static_cast<const void*>(control));
   shadow.msg_iov = &whole;
   shadow.msg_iovlen = 1;
-  return CRATON_LIBC(sendmsg)(fd, &shadow, flags);
+  return CRATON_REAL(sendmsg)(fd, &shadow, flags);
 }
 
 // ---- Others that move bytes
 
 [[gnu::visibility("default")]] ssize_t getrandom(void* buffer, std::size_t bytes, unsigned flags) {
-  if (!may_fault(buffer)) return CRATON_LIBC(getrandom)(buffer, bytes, flags);
+  if (!may_fault(buffer)) return CRATON_REAL(getrandom)(buffer, bytes, flags);
   PrivateBuffer copy(std::min(bytes, piece_bytes));
   if (copy.data() == nullptr) return -1;
-  const ssize_t got = CRATON_LIBC(getrandom)(copy.data(), std::min(bytes, piece_bytes), flags);
+  const ssize_t got = CRATON_REAL(getrandom)(copy.data(), std::min(bytes, piece_bytes), flags);
   if (got > 0) std::memcpy(buffer, copy.data(), static_cast<std::size_t>(got));
   return got;
 }
 
 [[gnu::visibility("default")]] int getentropy(void* buffer, std::size_t bytes) {
-  return CRATON_LIBC(getentropy)(Results(buffer, bytes), bytes);
+  return CRATON_REAL(getentropy)(Results(buffer, bytes), bytes);
 }
 
 [[gnu::visibility("default")]] ssize_t sendfile(int out, int in, off_t* offset, std::size_t bytes) {
-  return CRATON_LIBC(sendfile)(descriptor_here(out, "sendfile"), descriptor_here(in, "sendfile"),
+  return CRATON_REAL(sendfile)(descriptor_here(out, "sendfile"), descriptor_here(in, "sendfile"),
                                Result(offset), bytes);
 }
 
 [[gnu::visibility("default")]] ssize_t sendfile64(int out, int in, off64_t* offset, std::size_t bytes) {
-  return CRATON_LIBC(sendfile64)(descriptor_here(out, "sendfile"), descriptor_here(in, "sendfile"),
+  return CRATON_REAL(sendfile64)(descriptor_here(out, "sendfile"), descriptor_here(in, "sendfile"),
                                  Result(offset), bytes);
 }
 
 [[gnu::visibility("default")]] ssize_t copy_file_range(int in, off64_t* in_offset, int out,
                                                        off64_t* out_offset, std::size_t bytes,
                                                        unsigned flags) {
-  return CRATON_LIBC(copy_file_range)(descriptor_here(in, "copy_file_range"), Result(in_offset),
+  return CRATON_REAL(copy_file_range)(descriptor_here(in, "copy_file_range"), Result(in_offset),
                                       descriptor_here(out, "copy_file_range"), Result(out_offset), bytes,
                                       flags);
 }

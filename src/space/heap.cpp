@@ -38,26 +38,27 @@ Heap::Heap(fabric::Fabric& fabric, Space& space, Segment& segment, fabric::Handl
 
 // ---- Allocating
 
-void* Heap::allocate(std::size_t bytes) {
+Heap::Fresh Heap::allocate_fresh(std::size_t bytes) {
   const std::size_t wanted = std::max<std::size_t>(bytes, 1);
   if (wanted > HeapChunks::slot_bytes_most) {
     const std::size_t chunks = wanted / heap_chunk_bytes + (wanted % heap_chunk_bytes != 0 ? 1 : 0);
     const auto most = static_cast<std::size_t>(chunk_count_) + 1;  // one that there is not
-    const ChunkRun run = take_run(static_cast<ChunkIndex>(std::min(chunks, most)), wanted);
+    const auto [run, is_zero] = take_run(static_cast<ChunkIndex>(std::min(chunks, most)), wanted);
     chunks_.add_large(run, wanted);
-    return segment_.data() + run.first * heap_chunk_bytes;
+    return {.begin = segment_.data() + run.first * heap_chunk_bytes, .is_zero = is_zero};
   }
   for (;;) {
     if (const std::optional<HeapChunks::Slot> slot = chunks_.take_slot(wanted)) {
       learn_of_frees(slot->frees);
-      return segment_.data() + slot->offset;
+      // Whether a slot is fresh nobody remembers: clearing it costs less than that would.
+      return {.begin = segment_.data() + slot->offset, .is_zero = false};
     }
-    chunks_.add_chunk(take_run(1, wanted).first);
+    chunks_.add_chunk(take_run(1, wanted).run.first);
   }
 }
 
 /// Its former users' writes are known here when it returns.
-ChunkRun Heap::take_run(ChunkIndex chunks, std::size_t for_bytes) {
+Heap::TakenRun Heap::take_run(ChunkIndex chunks, std::size_t for_bytes) {
   const Message taken = ask(keeper, Kind::take, 0, chunks);
   if (taken.finding != HeapFinding::found) {
     throw Error(ErrorCode::out_of_resources,
@@ -72,7 +73,9 @@ ChunkRun Heap::take_run(ChunkIndex chunks, std::size_t for_bytes) {
   } else {
     for (std::uint32_t i = 0; i < taken.givers_told; ++i) space_.learn(taken.givers[i]);
   }
-  return {.first = static_cast<ChunkIndex>(taken.first), .chunks = chunks};
+  // A chunk that was ever given back has a giver for ever.
+  return {.run = {.first = static_cast<ChunkIndex>(taken.first), .chunks = chunks},
+          .is_zero = taken.givers_told == 0};
 }
 
 /// \param frees by others, of which this rank must have learnt

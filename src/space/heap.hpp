@@ -38,7 +38,14 @@ class Heap {
 
   /// Aligned to 16 bytes, to 64 if it has 64 or more. Any thread; blocks. \throws Error out_of_resources,
   /// peer_lost
-  void* allocate(std::size_t bytes);
+  void* allocate(std::size_t bytes) { return allocate_fresh(bytes).begin; }
+
+  struct Fresh {
+    void* begin;
+    bool is_zero;  ///< all of it, because nobody has had it before; else it may be anything
+  };
+  /// As allocate. So that large memory that is to be zero need not be touched by who allocates it.
+  Fresh allocate_fresh(std::size_t bytes);
   /// Any thread; blocks. \throws Error invalid_argument if it is no allocation, peer_lost
   void free(void* pointer);
 
@@ -77,7 +84,11 @@ class Heap {
   Message ask(fabric::Rank to, Kind kind, std::uint64_t first, std::uint64_t count);
   Message ask_owner(Kind kind, std::uint64_t offset);
   void tell_given(ChunkRun run, fabric::Rank giver);
-  ChunkRun take_run(ChunkIndex chunks, std::size_t for_bytes);
+  struct TakenRun {
+    ChunkRun run;
+    bool is_zero;  ///< nobody has had it before
+  };
+  TakenRun take_run(ChunkIndex chunks, std::size_t for_bytes);
   void learn_of_frees(std::uint64_t frees);
   void give_spares();
   [[noreturn]] void refuse(const void* pointer, HeapFinding finding) const;

@@ -35,7 +35,8 @@ class HeapRuns {
   void give(ChunkRun run, fabric::Rank giver);
 
   std::optional<fabric::Rank> owner(ChunkIndex chunk) const noexcept { return rank_of(owners_[chunk]); }
-  /// Who gave the chunks back that are now in a run, each once; whoever takes the run learns from them.
+  /// Who gave the chunks back that are now in a run, each once; whoever takes the run learns from them. None
+  /// where no chunk of it was ever taken before: it is all zero.
   std::vector<fabric::Rank> givers(ChunkRun run) const;
 
  private:

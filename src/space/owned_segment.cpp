@@ -22,7 +22,6 @@ namespace {
 
 constexpr std::uint32_t first_trust = 8;
 constexpr std::uint32_t most_trust = 1024;
-/// As in Segment::Faults: the launcher ends this rank and says why.
 
 }  // namespace
 
@@ -70,6 +69,11 @@ void OwnedSegment::wait(fabric::Completion& completion) {
 // ---- Copies
 
 void OwnedSegment::Faults::fault(vm::BlockIndex block, bool write) {
+  if (segment_.owner(block) == segment_.fabric_.rank()) {
+    if (segment_.closed_page_handler_ != nullptr)
+      segment_.closed_page_handler_(segment_.closed_page_context_, segment_.data() + block * block_bytes);
+    vm::refuse_fault("its owner has closed this page");
+  }
   try {
     const std::lock_guard lock(segment_.lock_);
     segment_.open(block, write);

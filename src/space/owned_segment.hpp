@@ -57,6 +57,15 @@ class OwnedSegment final : public coherence::FenceListener {
     return address >= data() && address < data() + bytes();
   }
 
+  /// What says why an access to a page is refused that the owner of a part has closed (mprotect), below a
+  /// stack for one: it ends the process (vm::refuse_fault). Runs inside a fault handler of the owner.
+  using ClosedPageHandler = void (*)(void* context, const std::byte* page) noexcept;
+  /// Once, before any page is closed.
+  void set_closed_page_handler(ClosedPageHandler handler, void* context) noexcept {
+    closed_page_handler_ = handler;
+    closed_page_context_ = context;
+  }
+
   /// Runs `instruction` atomically with all others on a word. Where the word is another node's, `instruction`
   /// gets a copy, perhaps several times, and the result is exchanged for what was there. Blocks.
   /// \param bytes 1 to 8, in one aligned word of 8; 16 at an owner or neighbour only
@@ -102,6 +111,8 @@ class OwnedSegment final : public coherence::FenceListener {
   fabric::Fabric& fabric_;
   const std::size_t part_bytes_;
   const fabric::RegionId region_;
+  ClosedPageHandler closed_page_handler_ = nullptr;
+  void* closed_page_context_ = nullptr;
   vm::SegmentMemory memory_;
   fabric::RegionMemory twins_;
   std::unique_ptr<vm::ViewPageTable> pages_;

@@ -11,6 +11,7 @@
 
 #include "base/assert.hpp"
 #include "base/error.hpp"
+#include "base/fingerprint.hpp"
 #include "fabric/lost_peer.hpp"
 #include "vm/fault_state.hpp"
 
@@ -39,24 +40,6 @@ constexpr std::size_t least_address_bytes = std::size_t{8} << 30U;
 fabric::HandlerId handler(const SpaceOptions& options, fabric::HandlerId number) {
   return static_cast<fabric::HandlerId>(options.first_handler + number);
 }
-
-/// FNV-1a, over what must be the same on all ranks.
-class Fingerprint {
- public:
-  Fingerprint& add(std::string_view text) {
-    for (const char letter : text) add_byte(static_cast<unsigned char>(letter));
-    return add(std::uint64_t{text.size()});
-  }
-  Fingerprint& add(std::uint64_t number) {
-    for (unsigned i = 0; i < 8; ++i) add_byte(static_cast<unsigned char>(number >> (8 * i)));
-    return *this;
-  }
-  std::uint64_t value() const noexcept { return value_; }
-
- private:
-  void add_byte(unsigned char byte) noexcept { value_ = (value_ ^ byte) * 0x100000001b3U; }
-  std::uint64_t value_ = 0xcbf29ce484222325U;
-};
 
 std::uint64_t fingerprint(const SegmentOptions& options) {
   const coherence::Dials& dials = options.dials;

@@ -47,6 +47,13 @@ TEST(CApi, EveryRankJoinsAndLeaves) {
                                              "rank 2 of 4 on node 0", "rank 3 of 4 on node 0"}));
 }
 
+/// All but the first connect to it at the same time.
+TEST(CApi, ManyRanksOfOneHostReachEachOther) {
+  LaunchedJob job({"-n", "80", "--", program("hello")});
+  EXPECT_EQ(finish_clean(job), 0) << job.error();
+  EXPECT_EQ(occurrences(job.output(), " of 80 on node 0\n"), 80);
+}
+
 TEST(CApi, ChecksStatesInAJob) {
   LaunchedJob job({"-n", "3", "--", program("states")});
   EXPECT_EQ(finish_clean(job), 0) << job.error();

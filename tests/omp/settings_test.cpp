@@ -88,6 +88,8 @@ TEST(Settings, StackSizes) {
   EXPECT_EQ(parse({{"OMP_STACKSIZE", "3M"}}).stack_bytes, std::size_t{3} << 20U);
   EXPECT_EQ(parse({{"OMP_STACKSIZE", "512"}}).stack_bytes, std::size_t{512} << 10U);
   EXPECT_EQ(parse({{"OMP_STACKSIZE", "100B"}}).stack_bytes, 100U);
+  EXPECT_EQ(parse({{"GOMP_STACKSIZE", "1g"}}).stack_bytes, std::size_t{1} << 30U);
+  EXPECT_EQ(parse({{"OMP_STACKSIZE", "2M"}, {"GOMP_STACKSIZE", "1G"}}).stack_bytes, std::size_t{2} << 20U);
 }
 
 TEST(Settings, AreDisplayedAsLibgompDoes) {

@@ -204,6 +204,10 @@ void check(RankSpace& rank, const Known& known) {
   }
 }
 
+bool is_zero(const std::uint8_t* bytes, std::size_t count) {
+  return std::all_of(bytes, bytes + count, [](std::uint8_t byte) { return byte == 0; });
+}
+
 /// Writes over it first: what a freer wrote last must not come back under the next owner's bytes.
 void scribble_and_free(Heap& heap, const Known& known) {
   for (std::size_t i = 0; i < known.count; i += 5) known.bytes[i] = 0xee;
@@ -233,11 +237,11 @@ void memory_is_nobody_elses(RankSpace& rank) {
         const std::size_t count = kind == 0   ? 1 + random() % 150000
                                   : kind <= 3 ? 1 + random() % 9000
                                               : 1 + random() % 250;
-        void* memory = nullptr;
-        if (code_of([&] { memory = heap.allocate(count); }) != 0) continue;  // full
-        own.push_back({.bytes = static_cast<std::uint8_t*>(memory),
-                       .count = count,
-                       .seed = static_cast<std::uint32_t>(random())});
+        Heap::Fresh memory{};
+        if (code_of([&] { memory = heap.allocate_fresh(count); }) != 0) continue;  // full
+        auto* const bytes = static_cast<std::uint8_t*>(memory.begin);
+        if (memory.is_zero) rank.check(is_zero(bytes, count), "what nobody has had is not zero");
+        own.push_back({.bytes = bytes, .count = count, .seed = static_cast<std::uint32_t>(random())});
         fill(own.back());
         allocated_here += count;
       } else if (!own.empty()) {
@@ -409,6 +413,29 @@ void full_heap_is_an_error_and_empties(RankSpace& rank) {
   }
 }
 
+// Who wants zeros must clear what others have had, and need not touch the rest. Rank 0 allocates, since what
+// is given back arrives there before its next question.
+void fresh_memory_is_told_from_freed(RankSpace& rank) {
+  Heap& heap = make_heap(rank);
+  constexpr std::size_t bytes = 5 * heap_chunk_bytes - 100;
+  Segment& segment =
+      rank.space.create_segment({.name = "place", .bytes = 4096, .initial_homes = {}, .dials = {}});
+  auto& place = *reinterpret_cast<std::uint8_t**>(segment.data());
+  for (Rank freer = 0; freer < rank.size(); ++freer) {
+    if (rank.rank() == 0) {
+      const Heap::Fresh memory = heap.allocate_fresh(bytes);
+      place = static_cast<std::uint8_t*>(memory.begin);
+      rank.check(memory.is_zero == (freer == 0), "memory is fresh: " + std::to_string(memory.is_zero) +
+                                                     ", after frees: " + std::to_string(freer));
+      if (memory.is_zero) rank.check(is_zero(place, bytes), "what nobody has had is not zero");
+      std::fill_n(place, bytes, std::uint8_t{0xee});
+    }
+    rank.space.barrier().wait();
+    if (rank.rank() == freer) heap.free(place);
+    rank.space.barrier().wait();
+  }
+}
+
 struct HeapCase {
   const char* name;
   void (*body)(RankSpace&);
@@ -418,6 +445,7 @@ constexpr HeapCase heap_cases[] = {
     {"FreedBytesDoNotComeBack", freed_bytes_do_not_come_back},
     {"WrongFreesAreErrors", wrong_frees_are_errors},
     {"FullHeapIsAnErrorAndEmpties", full_heap_is_an_error_and_empties},
+    {"FreshMemoryIsToldFromFreed", fresh_memory_is_told_from_freed},
 };
 
 using Parameter = std::tuple<Machine, Rank, HeapCase>;

@@ -22,9 +22,23 @@ struct RunRequest {
 /// `craton run`: launches the job and waits for its end. \returns the exit code of the first failure, or 0
 int run_main(const RunRequest& request);
 
-/// Sees to it that the program's memory is shared among the ranks, where that is asked for. \param ranks
-/// becomes 1 if the program is to run once \throws Error not_supported where it cannot be
-void share_program(const Options& options, job::LaunchRequest& launch, unsigned& ranks);
+/// What a job's ranks have in common.
+enum class Sharing {
+  nothing,         ///< as far as the launcher knows
+  own_interface,   ///< what the program asks of Craton
+  program_memory,  ///< all memory of one program
+  one_rank,        ///< the program runs once, and needs no other ranks
+};
+
+/// Finds out how a program is to be run. \throws Error not_supported where it cannot be as asked for
+Sharing inspect_command(const Options& options, const std::string& program, bool several_ranks);
+
+/// Sees to it that the program's memory is shared among the ranks. \throws Error out_of_resources where the
+/// limits of this host do not allow so many ranks, which are those of the others as well
+void share_program(const Options& options, job::LaunchRequest& launch);
+
+/// Refuses more ranks on a host than can reach each other. \throws Error out_of_resources
+void check_ranks(const Options& options, const std::vector<job::Placement>& placements);
 
 /// `craton _node`: the daemon of one host, started by run_main; speaks over its standard input and output.
 int node_main();

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <sstream>
 #include <string>
-#include <utility>
 
 #include "base/error.hpp"
 #include "commands.hpp"
@@ -24,10 +23,13 @@ int run_main(const RunRequest& request) {
   const Options& options = request.options;
   job::LaunchRequest launch;
   launch.command = request.command;
-  unsigned ranks = request.ranks;
-  share_program(options, launch, ranks);
+  const Sharing sharing = inspect_command(options, launch.command.front(), request.ranks > 1);
+  const unsigned ranks = sharing == Sharing::one_rank ? 1 : request.ranks;
   launch.placements = job::place_ranks(ranks, job::split_hosts(options.text(Option::host)),
                                        static_cast<fabric::Rank>(options.integer(Option::ranks_per_node)));
+  if (sharing == Sharing::own_interface || sharing == Sharing::program_memory)
+    check_ranks(options, launch.placements);
+  if (sharing == Sharing::program_memory) share_program(options, launch);
   for (const std::string& variable : options.rank_environment()) {
     const std::size_t equals = variable.find('=');
     launch.environment.emplace_back(variable.substr(0, equals), variable.substr(equals + 1));

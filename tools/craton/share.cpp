@@ -1,20 +1,34 @@
 // How `craton run` makes ranks of a program that knows nothing of them.
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <fstream>
+#include <map>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/line_writer.hpp"
 #include "commands.hpp"
+#include "fabric/shm/control_memory.hpp"
+#include "job/machine.hpp"
+#include "job/machine_findings.hpp"
+#include "job/placement.hpp"
 #include "job/program.hpp"
+#include "omp/settings.hpp"
+#include "posix/needs.hpp"
 
 namespace craton::tools {
 
 namespace {
+
+/// Of --program-heap.
+constexpr auto least_heap_bytes = static_cast<std::uint64_t>(spec_of(Option::program_heap).minimum);
 
 [[noreturn]] void refuse(const std::string& program, std::string happened, std::string remedy) {
   throw Error(ErrorCode::not_supported, {.asked = "cannot share the memory of " + program,
@@ -54,38 +68,143 @@ void check(const job::ProgramFacts& facts) {
     refuse(facts.path, "the loader does not find " + facts.missing.front(),
            "install it, or set LD_LIBRARY_PATH");
   }
-  if (!facts.openmp.empty() && facts.openmp.rfind("libgomp", 0) != 0) {
+  if (facts.uses_openacc)
+    refuse(facts.path, "it uses OpenACC, which Craton does not have",
+           "build it without -fopenacc" + as_it_is);
+  if (!facts.openmp.empty() && !facts.openmp.starts_with("libgomp")) {
     refuse(facts.path,
            "it was built for " + facts.openmp + ", and Craton stands in for GCC's libgomp.so.1 only",
            "build it with gcc, g++ or gfortran -fopenmp");
   }
 }
 
+/// What a rank's processes may have of something. \param resource as in getrlimit(2)
+std::uint64_t limit_of(__rlimit_resource_t resource) {
+  rlimit limit{};
+  if (::getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return job::unlimited;
+  return limit.rlim_cur;
+}
+
+fabric::Rank most_on_a_host(const std::vector<job::Placement>& placements) {
+  std::map<std::string, fabric::Rank> ranks;
+  for (const job::Placement& place : placements)
+    ranks[job::is_this_host(place.host) ? job::this_host_name() : place.host] += place.rank_count;
+  fabric::Rank most = 0;
+  for (const auto& [host, count] : ranks) most = std::max(most, count);
+  return most;
+}
+
+posix::SharedJob job_of(const Options& options, const std::vector<job::Placement>& placements) {
+  posix::SharedJob job{.ranks = 0, .heap_bytes = 0, .stack_bytes = 0};
+  for (const job::Placement& place : placements) job.ranks += place.rank_count;
+  if (!options.flag(Option::isolate_nodes)) job.neighbours = most_on_a_host(placements);
+  return job;
+}
+
+/// Open files of all processes of a host together.
+std::uint64_t files_of_a_host() {
+  std::uint64_t most = 0;
+  return std::ifstream("/proc/sys/fs/file-max") >> most ? most : job::unlimited;
+}
+
+[[noreturn]] void refuse_size(const posix::SharedJob& job, std::string happened, std::string limit,
+                              std::string remedy) {
+  const std::string on_one_host =
+      job.neighbours == job.ranks ? "of one host" : fmt::format("with {} on one host", job.neighbours);
+  throw Error(
+      ErrorCode::out_of_resources,
+      {.asked = fmt::format("cannot share the memory of a program among {} ranks {}", job.ranks, on_one_host),
+       .happened = std::move(happened),
+       .limit = std::move(limit),
+       .remedy = std::move(remedy)});
+}
+
+/// What would bring a job's addresses below what a process can have.
+std::string address_remedy(posix::SharedJob job) {
+  while (job.heap_bytes / 2 >= least_heap_bytes) {
+    job.heap_bytes /= 2;
+    if (job.address_bytes() <= posix::process_address_bytes)
+      return fmt::format("--program-heap={}Mi would fit; or start fewer ranks on a host",
+                         job.heap_bytes >> 20U);
+  }
+  return "start fewer ranks on a host; lower ulimit -s, OMP_STACKSIZE and --program-heap";
+}
+
+/// The ranks have the limits of this process, those on other hosts most likely the same.
+void check_limits(const posix::SharedJob& job) {
+  const auto each_would_need = [&](std::uint64_t have) {
+    return fmt::format("each would need {} of addresses, and may have {}",
+                       job::bytes_in_words(job.address_bytes()), job::bytes_in_words(have));
+  };
+  if (job.address_bytes() > posix::process_address_bytes) {
+    refuse_size(job, each_would_need(posix::process_address_bytes),
+                fmt::format("--program-heap {}, {} of stacks a rank", job::bytes_in_words(job.heap_bytes),
+                            job::bytes_in_words(job.stack_bytes)),
+                address_remedy(job));
+  }
+  if (const std::uint64_t addresses = limit_of(RLIMIT_AS); job.address_bytes() > addresses)
+    refuse_size(job, each_would_need(addresses), "ulimit -v",
+                "ulimit -v unlimited: addresses cost no memory");
+  if (const std::uint64_t file = limit_of(RLIMIT_FSIZE); job.file_bytes() > file) {
+    refuse_size(job,
+                fmt::format("each needs a file in memory of {}, and may have {}",
+                            job::bytes_in_words(job.file_bytes()), job::bytes_in_words(file)),
+                "ulimit -f", "ulimit -f unlimited, or lower --program-heap");
+  }
+}
+
 }  // namespace
 
-void share_program(const Options& options, job::LaunchRequest& launch, unsigned& ranks) {
+Sharing inspect_command(const Options& options, const std::string& program, bool several_ranks) {
   const std::string& share = options.text(Option::share);
-  if (share == "no") return;
-  const std::string path = job::find_program(launch.command.front());
-  if (path.empty()) return;  // whoever starts it says so
+  if (share == "no") return Sharing::nothing;
+  const std::string path = job::find_program(program, job::program_path()).path;
+  if (path.empty()) return Sharing::nothing;  // whoever starts it says so
   const job::ProgramFacts facts = job::inspect_program(path);
   if (facts.uses_craton) {
     if (share == "yes") refuse(path, "it uses Craton's own interface", "leave --share out");
-    return;
+    return Sharing::own_interface;
   }
   check(facts);
-  if (share == "auto" && facts.openmp.empty()) {
-    if (ranks > 1) {
-      write_fully(
-          STDERR_FILENO,
-          fmt::format(
-              "craton run: {} needs no OpenMP library: it runs once, on rank 0; --share=no starts it on "
-              "every rank, --share=yes shares its memory\n",
-              path));
-    }
-    ranks = 1;
-    return;
+  if (share == "yes" || !facts.openmp.empty()) return Sharing::program_memory;
+  if (several_ranks) {
+    write_fully(
+        STDERR_FILENO,
+        fmt::format("craton run: {} needs no OpenMP library: it runs once, on rank 0; --share=no starts it "
+                    "on every rank, --share=yes shares its memory\n",
+                    path));
   }
+  return Sharing::one_rank;
+}
+
+void check_ranks(const Options& options, const std::vector<job::Placement>& placements) {
+  const posix::SharedJob job = job_of(options, placements);
+  const fabric::Rank here = most_on_a_host(placements);
+  const auto refuse_number = [&](std::string happened, std::string limit) {
+    throw Error(ErrorCode::out_of_resources, {.asked = fmt::format("cannot run {} ranks on one host", here),
+                                              .happened = std::move(happened),
+                                              .limit = std::move(limit),
+                                              .remedy = "start fewer, or name more hosts with --host"});
+  };
+  if (job.neighbours > fabric::shm::max_neighbours)
+    refuse_number(fmt::format("at most {} ranks share the memory of a host", fabric::shm::max_neighbours),
+                  {});
+  if (const std::uint64_t files = limit_of(RLIMIT_NOFILE); job.open_files() > files)
+    refuse_number(fmt::format("each needs at least {} open files, and may have {}", job.open_files(), files),
+                  "ulimit -n");
+  if (const std::uint64_t files = files_of_a_host(); here * job.open_files() > files)
+    refuse_number(fmt::format("together they need at least {} open files, and the host allows {}",
+                              here * job.open_files(), files),
+                  "sysctl fs.file-max");
+}
+
+void share_program(const Options& options, job::LaunchRequest& launch) {
+  const auto settings = omp::Settings::parse(
+      1, [](const char* name) -> const char* { return std::getenv(name); }, [](const std::string&) {});
+  posix::SharedJob job = job_of(options, launch.placements);
+  job.heap_bytes = options.bytes(Option::program_heap);
+  job.stack_bytes = posix::stack_sizes(settings.stack_bytes).part_bytes();
+  check_limits(job);
   const char* const others = std::getenv("LD_PRELOAD");
   const auto set = [&](const char* name, std::string value) {
     launch.environment.emplace_back(name, std::move(value));

@@ -28,7 +28,7 @@ constexpr unsigned polls_per_socket_look = 256;
 constexpr int messages_per_turn = 64;
 /// What handlers may have queued to one neighbour whose ring is full.
 constexpr std::size_t max_backlog_bytes = std::size_t{256} << 20;
-/// Connections that have not said who they are.
+/// Connections that have not said who they are, beyond one for each neighbour: these come all at once.
 constexpr std::size_t max_strangers = 64;
 constexpr TimeNs stranger_patience_ns = 5'000'000'000;
 
@@ -172,7 +172,7 @@ void ShmTransport::accept_strangers() {
     std::erase_if(strangers_, [&](const Stranger& stranger) {
       return now_ns - stranger.since_ns > stranger_patience_ns;
     });
-    if (strangers_.size() >= max_strangers || !same_user(socket.get())) {
+    if (strangers_.size() >= neighbours_.size() + max_strangers || !same_user(socket.get())) {
       process_log().write({"shm: dropped a connection of another user, or one too many"});
       continue;
     }

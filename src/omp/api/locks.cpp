@@ -6,12 +6,17 @@ namespace craton::omp::api {
 
 namespace {
 
-/// Runs `body(runtime, locks)`. Before the runtime has started there is one thread, which needs no locks.
+/// Runs `body(runtime, locks)`. \returns what it returns; `otherwise` before the runtime has started: there
+/// is one thread then, which needs no locks
 template <typename Result, typename Body>
 Result with_locks(Result otherwise, const Body& body) {
   Runtime* const here = runtime();
   if (here == nullptr) return otherwise;
   return here->guard([&] { return static_cast<Result>(body(*here, here->locks())); });
+}
+template <typename Body>
+void with_locks(const Body& body) {
+  if (Runtime* const here = runtime()) here->guard([&] { body(*here, here->locks()); });
 }
 
 }  // namespace
@@ -20,23 +25,14 @@ CRATON_OMP void omp_init_lock(LockNumber* lock) {
   *lock = with_locks(LockNumber{0}, [](Runtime&, Locks& locks) { return locks.make(); });
 }
 CRATON_OMP void omp_destroy_lock(LockNumber* lock) {
-  with_locks(0, [&](Runtime&, Locks& locks) {
-    locks.destroy(*lock);
-    return 0;
-  });
+  with_locks([&](Runtime&, Locks& locks) { locks.destroy(*lock); });
   *lock = 0;
 }
 CRATON_OMP void omp_set_lock(LockNumber* lock) {
-  with_locks(0, [&](Runtime&, Locks& locks) {
-    locks.lock(*lock);
-    return 0;
-  });
+  with_locks([&](Runtime&, Locks& locks) { locks.lock(*lock); });
 }
 CRATON_OMP void omp_unset_lock(LockNumber* lock) {
-  with_locks(0, [&](Runtime& here, Locks& locks) {
-    locks.unlock(*lock, here.unlock_publishes());
-    return 0;
-  });
+  with_locks([&](Runtime& here, Locks& locks) { locks.unlock(*lock, here.unlock_publishes()); });
 }
 CRATON_OMP int omp_test_lock(LockNumber* lock) {
   return with_locks(1, [&](Runtime&, Locks& locks) { return locks.try_lock(*lock) ? 1 : 0; });
@@ -49,49 +45,30 @@ CRATON_OMP void omp_destroy_nest_lock(LockNumber* lock) {
   omp_destroy_lock(lock);
 }
 CRATON_OMP void omp_set_nest_lock(LockNumber* lock) {
-  with_locks(0, [&](Runtime&, Locks& locks) { return locks.lock_nested(*lock, self().task); });
+  with_locks([&](Runtime&, Locks& locks) { locks.lock_nested(*lock, self().task); });
 }
 CRATON_OMP void omp_unset_nest_lock(LockNumber* lock) {
-  with_locks(0, [&](Runtime& here, Locks& locks) {
-    locks.unlock_nested(*lock, here.unlock_publishes());
-    return 0;
-  });
+  with_locks([&](Runtime& here, Locks& locks) { locks.unlock_nested(*lock, here.unlock_publishes()); });
 }
 CRATON_OMP int omp_test_nest_lock(LockNumber* lock) {
   return with_locks(1, [&](Runtime&, Locks& locks) { return locks.try_lock_nested(*lock, self().task); });
 }
 
-// ---- Fortran
-
-CRATON_OMP void omp_init_lock_(LockNumber* lock) {
-  omp_init_lock(lock);
-}
-CRATON_OMP void omp_destroy_lock_(LockNumber* lock) {
-  omp_destroy_lock(lock);
-}
-CRATON_OMP void omp_set_lock_(LockNumber* lock) {
-  omp_set_lock(lock);
-}
-CRATON_OMP void omp_unset_lock_(LockNumber* lock) {
-  omp_unset_lock(lock);
-}
-CRATON_OMP std::int32_t omp_test_lock_(LockNumber* lock) {
-  return omp_test_lock(lock);
-}
-CRATON_OMP void omp_init_nest_lock_(LockNumber* lock) {
-  omp_init_nest_lock(lock);
-}
-CRATON_OMP void omp_destroy_nest_lock_(LockNumber* lock) {
-  omp_destroy_nest_lock(lock);
-}
-CRATON_OMP void omp_set_nest_lock_(LockNumber* lock) {
-  omp_set_nest_lock(lock);
-}
-CRATON_OMP void omp_unset_nest_lock_(LockNumber* lock) {
-  omp_unset_nest_lock(lock);
-}
-CRATON_OMP std::int32_t omp_test_nest_lock_(LockNumber* lock) {
-  return omp_test_nest_lock(lock);
-}
+// What Fortran calls: the same, by other names.
+#define CRATON_FORTRAN(type, name)            \
+  CRATON_OMP type name##_(LockNumber* lock) { \
+    return name(lock);                        \
+  }
+CRATON_FORTRAN(void, omp_init_lock)
+CRATON_FORTRAN(void, omp_destroy_lock)
+CRATON_FORTRAN(void, omp_set_lock)
+CRATON_FORTRAN(void, omp_unset_lock)
+CRATON_FORTRAN(std::int32_t, omp_test_lock)
+CRATON_FORTRAN(void, omp_init_nest_lock)
+CRATON_FORTRAN(void, omp_destroy_nest_lock)
+CRATON_FORTRAN(void, omp_set_nest_lock)
+CRATON_FORTRAN(void, omp_unset_nest_lock)
+CRATON_FORTRAN(std::int32_t, omp_test_nest_lock)
+#undef CRATON_FORTRAN
 
 }  // namespace craton::omp::api

@@ -1,6 +1,5 @@
 /// \file
 /// `teams` on the host, cancellation (which is off), `error`.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>

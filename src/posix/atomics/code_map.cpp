@@ -1,7 +1,6 @@
 #include "posix/atomics/code_map.hpp"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>

@@ -7,7 +7,6 @@
 #include <cfloat>
 #include <cstring>
 #include <mutex>
-#include <type_traits>
 
 #include "base/assert.hpp"
 

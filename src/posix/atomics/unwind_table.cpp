@@ -2,7 +2,6 @@
 
 #include <cstring>
 #include <exception>
-#include <optional>
 #include <string_view>
 
 namespace craton::posix {

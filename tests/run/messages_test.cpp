@@ -1,0 +1,247 @@
+/// \file
+/// What `craton run` says about programs that it cannot run, or that go wrong in ways that only sharing has:
+/// one line, with what to do.
+#include <elf.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "launched_job.hpp"
+
+namespace craton {
+
+namespace {
+
+using job::LaunchedJob;
+using job::occurrences;
+
+std::vector<std::string> command(const std::vector<std::string>& flags,
+                                 const std::vector<std::string>& program) {
+  std::vector<std::string> words{"--share=auto"};
+  words.insert(words.end(), flags.begin(), flags.end());
+  words.emplace_back("--");
+  words.insert(words.end(), program.begin(), program.end());
+  return words;
+}
+
+/// Refused before anything is started.
+void expect_refused(const std::vector<std::string>& words, const std::vector<std::string>& said) {
+  LaunchedJob job(words);
+  EXPECT_EQ(job::finish_clean(job), 1) << job.error();
+  EXPECT_EQ(job.output(), "");
+  EXPECT_EQ(occurrences(job.error(), "\n"), 1) << "one line: " << job.error();
+  for (const std::string& each : said)
+    EXPECT_EQ(occurrences(job.error(), each), 1) << each << ": " << job.error();
+}
+
+/// An executable file, gone at the end.
+class Executable {
+ public:
+  explicit Executable(const std::string& content)
+      : path_(testing::TempDir() + "craton-messages-" + std::to_string(::getpid())) {
+    std::ofstream(path_, std::ios::binary) << content;
+    EXPECT_EQ(::chmod(path_.c_str(), 0755), 0);
+  }
+  Executable(const Executable&) = delete;
+  Executable& operator=(const Executable&) = delete;
+  ~Executable() { std::filesystem::remove(path_); }
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// A soft limit of this process and of those that it starts, until the end.
+class Limit {
+ public:
+  Limit(__rlimit_resource_t resource, rlim_t value) : resource_(resource) {
+    EXPECT_EQ(::getrlimit(resource, &before_), 0);
+    const rlimit now{.rlim_cur = value, .rlim_max = before_.rlim_max};
+    EXPECT_EQ(::setrlimit(resource, &now), 0);
+  }
+  Limit(const Limit&) = delete;
+  Limit& operator=(const Limit&) = delete;
+  ~Limit() { ::setrlimit(resource_, &before_); }
+
+ private:
+  __rlimit_resource_t resource_;
+  rlimit before_{};
+};
+
+/// A variable of the environment, gone at the end.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+  ~Variable() { ::unsetenv(name_); }
+
+ private:
+  const char* name_;
+};
+
+// ---- Programs that cannot be shared
+
+TEST(Programs, ScriptsAreRefused) {
+  const Executable script("#!/bin/sh\necho run\n");
+  expect_refused(
+      command({"-n", "2"}, {script.path()}),
+      {"craton: cannot share the memory of " + script.path() + ": it is no executable but a script; ",
+       "name the program that it starts", "--share=no"});
+}
+
+TEST(Programs, ThoseOf32BitsAreRefused) {
+  Elf32_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS32;
+  header.e_ident[EI_DATA] = ELFDATA2LSB;
+  header.e_type = ET_EXEC;
+  header.e_machine = EM_386;
+  const Executable program(std::string(reinterpret_cast<const char*>(&header), sizeof header));
+  expect_refused(command({"-n", "2"}, {program.path()}),
+                 {"it is not a 64-bit x86 program; build it with gcc -m64; --share=no"});
+}
+
+TEST(Programs, StaticOnesAreRefused) {
+  if (::access(job::program("static").c_str(), X_OK) != 0)
+    GTEST_SKIP() << "the compiler cannot link statically here";
+  expect_refused(command({"-n", "2"}, {job::program("static")}),
+                 {"static: it is linked statically; link it without -static"});
+}
+
+TEST(Programs, ThoseWithoutOpenMpRunOnceAndSaySo) {
+  LaunchedJob job(command({"-n", "3"}, {job::program("plain")}));
+  EXPECT_EQ(job::finish_clean(job), 0);
+  EXPECT_EQ(job.output(), "hello\n");
+  EXPECT_EQ(job.error(),
+            "craton run: " + job::program("plain") +
+                " needs no OpenMP library: it runs once, on rank 0; --share=no starts it on every rank, "
+                "--share=yes shares its memory\n");
+}
+
+TEST(Programs, EntryPointsThatAreLackingAreNamed) {
+  LaunchedJob job(command({"-n", "2"}, {job::program("doacross")}));
+  EXPECT_EQ(job::finish_clean(job), 1);
+  EXPECT_EQ(job.output(), "");
+  EXPECT_EQ(occurrences(job.error(), ": cannot run GOMP_loop_doacross_"), 1) << job.error();
+  EXPECT_EQ(
+      occurrences(job.error(), ": this OpenMP runtime does not have it yet; build the program without it\n"),
+      1)
+      << job.error();
+  EXPECT_EQ(occurrences(job.error(), "craton: "), 1) << "one cause, one message\n" << job.error();
+}
+
+TEST(Programs, ThoseWithOpenAccAreRefused) {
+  expect_refused(
+      command({"-n", "2"}, {job::program("openacc")}),
+      {"openacc: it uses OpenACC, which Craton does not have; build it without -fopenacc; --share=no"});
+}
+
+// ---- More than there is
+
+TEST(Limits, MoreRanksThanANodeHoldsAreRefused) {
+  expect_refused(command({"-n", "4096"}, {job::program("doacross")}),
+                 {"craton: cannot run 4096 ranks on one host: at most 1024 ranks share the memory of a host; "
+                  "start fewer, or name more hosts with --host\n"});
+}
+
+TEST(Limits, MoreRanksThanAProcessHasAddressesForAreRefused) {
+  expect_refused(
+      command({"-n", "200"}, {job::program("doacross")}),
+      {"craton: cannot share the memory of a program among 200 ranks of one host: each would need ",
+       "of addresses, and may have 120 TiB", "--program-heap 256 GiB", "start fewer ranks on a host"});
+}
+
+TEST(Limits, AHeapThatIsTooLargeIsRefusedWithOneThatFits) {
+  const Variable stacks("OMP_STACKSIZE", "1M");
+  expect_refused(command({"-n", "110", "--program-heap=512Gi"}, {job::program("doacross")}),
+                 {"of addresses, and may have 120 TiB", "; --program-heap=262144Mi would fit; "});
+}
+
+TEST(Limits, OfTheProcessAreNamed) {
+  constexpr rlim_t gibi = rlim_t{1} << 30U;
+  const std::vector<std::string> two = command({"-n", "2"}, {job::program("doacross")});
+  {
+    const Limit addresses(RLIMIT_AS, 64 * gibi);
+    expect_refused(two, {"and may have 64 GiB (ulimit -v); ulimit -v unlimited"});
+  }
+  {
+    const Limit files(RLIMIT_FSIZE, gibi);
+    expect_refused(two, {"each needs a file in memory of 256 GiB, and may have 1 GiB (ulimit -f); "});
+  }
+  const Limit descriptors(RLIMIT_NOFILE, 64);
+  expect_refused(
+      command({"-n", "30"}, {job::program("doacross")}),
+      {"craton: cannot run 30 ranks on one host: each needs at least 74 open files, and may have 64 "
+       "(ulimit -n); start fewer, or name more hosts with --host\n"});
+}
+
+// ---- Stacks
+
+struct Overflow {
+  const char* name;
+  std::vector<std::string> arguments;
+  const char* said;
+};
+void PrintTo(const Overflow& overflow, std::ostream* out) {
+  *out << overflow.name;
+}
+
+class StackOverflow : public testing::TestWithParam<Overflow> {};
+
+TEST_P(StackOverflow, SaysWhoseStackHowLargeAndWhatToDo) {
+  const Variable stacks("OMP_STACKSIZE", "512K");
+  const Limit first(RLIMIT_STACK, rlim_t{4} << 20U);
+  std::vector<std::string> program{job::program("overflow")};
+  program.insert(program.end(), GetParam().arguments.begin(), GetParam().arguments.end());
+  LaunchedJob job(command({"-n", "2", "--threads", "2"}, program));
+  EXPECT_EQ(job::finish_clean(job), 128 + SIGSEGV) << job.error();
+  EXPECT_EQ(job.output(), "");
+  EXPECT_EQ(occurrences(job.error(), GetParam().said), 1) << job.error();
+  EXPECT_EQ(occurrences(job.error(), "; by " + job::program("overflow") + "+0x"), 1) << job.error();
+  EXPECT_EQ(occurrences(job.error(), "\n"), 2) << "the cause, and which rank died of it\n" << job.error();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Run, StackOverflow,
+    testing::Values(Overflow{"First",
+                             {"first"},
+                             ": the stack of the program's first thread is full: it has 4096 KiB; "
+                             "raise ulimit -s; "},
+                    Overflow{"Master",
+                             {"team", "0"},
+                             ": the stack of OpenMP thread 0 is full: it has 4096 KiB; "
+                             "raise ulimit -s; "},
+                    Overflow{"OtherRank",
+                             {"team", "3"},
+                             ": the stack of OpenMP thread 3 is full: it has 512 KiB; "
+                             "raise OMP_STACKSIZE; "},
+                    Overflow{"Started",
+                             {"started"},
+                             ": the stack of a thread that the program has started is full: "
+                             "it has 512 KiB; raise OMP_STACKSIZE; "},
+                    Overflow{"LargeFrames", {"large"}, " is full: it has 512 KiB; raise OMP_STACKSIZE; "}),
+    [](const auto& tested) { return std::string(tested.param.name); });
+
+// ---- Zeros
+
+TEST(Calloc, GivesZerosWithoutTouchingWhatIsFresh) {
+  LaunchedJob job(command({"-n", "2"}, {job::program("zeros")}));
+  EXPECT_EQ(job::finish_clean(job), 0) << job.error();
+  EXPECT_EQ(job.output(), "fresh is zero: 1\nsmall is zero: 1\n");
+}
+
+}  // namespace
+
+}  // namespace craton
