@@ -233,6 +233,7 @@ class LeaseSegment final : public vm::FaultHandler {
       0};  ///< index plus one of the first dirty block; chained by next_listed
   fiber::SpinLock<fiber::NativeSystem> heap_lock_;
   LeaseHeap heap_;
+  fiber::Mutex expiry_fence_;  ///< from the moment a copy leaves the heap until it is closed
   fiber::SpinLock<fiber::NativeSystem> pinned_lock_;
   std::vector<std::uint64_t> pinned_;
 

@@ -40,9 +40,13 @@ void LeaseSegment::note(const WriteNotice& notice, std::uint16_t site, Stale& st
   }
 }
 
-/// Finds the open copies whose leases have ended, after min_write_ts_ was raised.
+/// Finds the open copies whose leases have ended, after min_write_ts_ was raised, and sorts them out with
+/// what is stale already.
 void LeaseSegment::expire(Timestamp min_write_ts, std::uint16_t site, Stale& stale) {
   if (directory()) return;
+  // Another thread that acquires as much finds nothing in the heap any more, and must not go on before those
+  // copies are closed.
+  const std::lock_guard fence(expiry_fence_);
   std::vector<std::uint64_t> due;
   {
     const StateGuard guard(heap_lock_);
@@ -65,6 +69,10 @@ void LeaseSegment::expire(Timestamp min_write_ts, std::uint16_t site, Stale& sta
     }
     keep_in_heap(block, key);
   }
+  if (due.empty()) return;
+  refresh_stale(stale);
+  close_stale(stale);
+  stale = {};
 }
 
 /// Under the block's state lock.

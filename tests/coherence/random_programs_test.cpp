@@ -400,9 +400,20 @@ class RandomRun {
   }
 
   void write(Rank rank, Item& item) {
+    if (random_.one_in(8)) write_and_restore(rank, item);
     const std::uint64_t value = random_value(item);
     ranks_[rank]->store(item.segment, item.offset, &value, item.bytes);
     item.value = value;
+  }
+
+  /// What was there comes back before the next release, which so finds nothing to tell: whoever fetches the
+  /// block meanwhile, for another item in it, must not get what was never released.
+  void write_and_restore(Rank rank, const Item& item) {
+    constexpr TimeNs most_ns = 20'000;
+    const std::uint64_t passing = random_.next();
+    ranks_[rank]->store(item.segment, item.offset, &passing, item.bytes);
+    world_->compute(static_cast<TimeNs>(random_.below(most_ns)));
+    ranks_[rank]->store(item.segment, item.offset, &item.value, item.bytes);
   }
 
   /// Sometimes the value that is there, or was there before: a write that changes nothing since the last
