@@ -374,7 +374,8 @@ TEST(OpenMpi, RanksFindTheirPlaceThroughPmix) {
   // A rank that leaves: mpirun alone would let the others wait for ever.
   EXPECT_NE(std::system((mpirun + program("fail") + " exit0 > " + file + " 2>&1").c_str()), 0);
   text = content_of(file);
-  EXPECT_NE(text.find("lost rank 2, which has died; ending the job"), std::string::npos) << text;
+  // That one, or one that has ended for its sake.
+  EXPECT_NE(text.find(", which has died; ending the job"), std::string::npos) << text;
   ::unlink(file.c_str());
 }
 

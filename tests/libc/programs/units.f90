@@ -1,6 +1,12 @@
 ! Units of the Fortran library, and its handlers of signals.
 program units
+  use, intrinsic :: iso_c_binding, only: c_int
   implicit none
+  interface
+    integer(c_int) function getpid() bind(c)
+      import :: c_int
+    end function
+  end interface
   character(len=64) :: name, line
   character(len=:), allocatable :: text
   integer :: i, failures, got, status
@@ -44,10 +50,4 @@ program units
   if (status /= 3) failures = failures + 1
   print '(a,i0,a)', 'units: ', failures, ' failures'
   if (failures /= 0) stop 1
-contains
-  integer function getpid()
-    integer :: clock
-    call system_clock(clock)
-    getpid = clock
-  end function
 end program
