@@ -225,8 +225,9 @@ void LeaseSegment::read_ahead(std::uint64_t index) {
     block.busy.unlock();
     break;
   }
-  std::array<Source, read_ahead_most> sources{};
   const std::uint64_t count = next - index - 1;
+  if (count == 0) return;
+  std::array<Source, read_ahead_most> sources{};
   fetch_run(index + 1, std::span(sources).first(count));
   Counters::add(counters_.read_ahead, open(index + 1, count, vm::Access::read));
   while (next > index + 1) states_[--next].busy.unlock();

@@ -67,6 +67,21 @@ int with_texts(char* const* arguments, char* const* environment, Call call) {
   }
 }
 
+/// \param real posix_spawn or posix_spawnp
+int spawn(decltype(&::posix_spawn) real, pid_t* process, const char* program,
+          const posix_spawn_file_actions_t* actions, const posix_spawnattr_t* attributes,
+          char* const* arguments, char* const* environment) {
+  const Name name(program);
+  const Value own_actions(actions);
+  const Value own_attributes(attributes);
+  pid_t made = 0;
+  const int error = with_texts(arguments, environment, [&] {
+    return real(&made, name, own_actions, own_attributes, arguments, environment);
+  });
+  if (error == 0 && process != nullptr) *process = made;
+  return error;
+}
+
 /// The list of arguments of the functions that take them one by one.
 class ArgumentList {
  public:
@@ -186,35 +201,13 @@ extern "C" {
                                                const posix_spawn_file_actions_t* actions,
                                                const posix_spawnattr_t* attributes, char* const* arguments,
                                                char* const* environment) {
-  const Name name(path);
-  const Value own_actions(actions);
-  const Value own_attributes(attributes);
-  pid_t made = 0;
-  const int error = with_texts(arguments, environment, [&] {
-    return CRATON_REAL(posix_spawn)(&made, name, own_actions, own_attributes, arguments, environment);
-  });
-  if (error == 0 && process != nullptr) *process = made;
-  return error;
+  return spawn(CRATON_REAL(posix_spawn), process, path, actions, attributes, arguments, environment);
 }
 [[gnu::visibility("default")]] int posix_spawnp(pid_t* process, const char* file,
                                                 const posix_spawn_file_actions_t* actions,
                                                 const posix_spawnattr_t* attributes, char* const* arguments,
                                                 char* const* environment) {
-  const Name name(file);
-  const Value own_actions(actions);
-  const Value own_attributes(attributes);
-  pid_t made = 0;
-  const int error = with_texts(arguments, environment, [&] {
-    return CRATON_REAL(posix_spawnp)(&made, name, own_actions, own_attributes, arguments, environment);
-  });
-  if (error == 0 && process != nullptr) *process = made;
-  return error;
-}
-
-[[gnu::visibility("default")]] int system(const char* command) {
-  const Text text(command);
-  touch_texts(environ);
-  return CRATON_REAL(system)(text);
+  return spawn(CRATON_REAL(posix_spawnp), process, file, actions, attributes, arguments, environment);
 }
 
 [[gnu::visibility("default")]] FILE* popen(const char* command, const char* mode) {
