@@ -202,7 +202,7 @@ class Exclusive {
   fiber::SpinLock<fiber::NativeSystem> work_lock_;
   Copy* first_work_ = nullptr;
   Copy* last_work_ = nullptr;
-  std::atomic<bool> has_work_{false};
+  std::atomic<std::uint32_t> service_calls_{0};  ///< what the service thread sleeps on
   std::atomic<bool> stopping_{false};
   std::atomic<bool> started_{false};
 

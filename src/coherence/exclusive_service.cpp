@@ -136,7 +136,6 @@ void Exclusive::later(Copy& copy, const ExclusiveMessage& work) {
     copy.next_work = nullptr;
     (first_work_ == nullptr ? first_work_ : last_work_->next_work) = &copy;
     last_work_ = &copy;
-    has_work_.store(true);
   }
   wake_service();
 }
@@ -146,23 +145,19 @@ bool Exclusive::take_work(ExclusiveMessage& work) {
   if (first_work_ == nullptr) return false;
   work = first_work_->work;
   first_work_ = first_work_->next_work;
-  has_work_.store(first_work_ != nullptr);
   return true;
 }
 
 void Exclusive::wake_service() {
-  if (started_.exchange(true)) return fabric_.notify();
+  service_calls_.fetch_add(1);
+  if (started_.exchange(true)) return fabric_.wake_sleepers(service_calls_);
   start_(context_);
 }
 
 void Exclusive::serve() {
   try {
     while (!stopping_.load()) {
-      const TimeNs due_ns = due_ns_.load();
-      const auto called = [&] {
-        return has_work_.load() || stopping_.load() || due_ns_.load() < due_ns || fabric_.lost_ranks() != 0;
-      };
-      static_cast<void>(fabric_.wait_until(called, due_ns));
+      const std::uint32_t calls = service_calls_.load();
       if (fabric_.lost_ranks() != 0) return;
       ExclusiveDirectory::Orders orders;
       {
@@ -172,6 +167,7 @@ void Exclusive::serve() {
       }
       for (const ExclusiveDirectory::Order& order : orders) send(order.to, order.message);
       for (ExclusiveMessage work; take_work(work);) do_work(work);
+      fabric_.sleep_while(service_calls_, calls, due_ns_.load());
     }
   } catch (const Error& error) {
     if (error.code() != ErrorCode::peer_lost) throw;  // else all who wait notice for themselves
@@ -180,7 +176,8 @@ void Exclusive::serve() {
 
 void Exclusive::stop() noexcept {
   stopping_.store(true);
-  fabric_.notify();
+  service_calls_.fetch_add(1);
+  fabric_.wake_sleepers(service_calls_);
 }
 
 void Exclusive::do_work(const ExclusiveMessage& work) {

@@ -160,6 +160,16 @@ class Fabric {
   /// Makes this rank's waiters look at their conditions again, after another of its threads has changed one.
   virtual void notify() noexcept = 0;
 
+  // For a rank's threads in the background, which wait for something rare and must not wake, nor serve
+  // anything, whenever there is a message.
+
+  /// Blocks while `word` is `seen`, until wake_sleepers(word) or the deadline (of clock()). Serves nothing
+  /// meanwhile. May return early for no reason: look again.
+  virtual void sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t seen,
+                           TimeNs deadline_ns) = 0;
+  /// After a change of `word`. Async-signal-safe; also inside a handler or callback.
+  virtual void wake_sleepers(const std::atomic<std::uint32_t>& word) noexcept = 0;
+
   // ---- Death of peers
 
   /// Called once for each rank that dies, on the agent or a waiting thread, with the rules of a handler.

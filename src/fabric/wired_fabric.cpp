@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstring>
 #include <filesystem>
 
 #include "base/assert.hpp"
 #include "base/error.hpp"
+#include "base/futex.hpp"
 #include "base/ring_log.hpp"
 #include "fabric/offload/offload_transport.hpp"
 #include "fabric/packed_texts.hpp"
@@ -494,6 +496,15 @@ bool WiredFabric::Loopback::ready_to_sleep() {
 
 Status WiredFabric::wait_until(FunctionRef<bool()> condition, TimeNs deadline_ns) {
   return progress_->wait_until(condition, deadline_ns);
+}
+
+void WiredFabric::sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t seen,
+                              TimeNs deadline_ns) {
+  futex_wait(word, seen, deadline_ns);
+}
+
+void WiredFabric::wake_sleepers(const std::atomic<std::uint32_t>& word) noexcept {
+  futex_wake(word, INT_MAX);
 }
 
 void WiredFabric::notify() noexcept {

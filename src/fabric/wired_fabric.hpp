@@ -71,6 +71,8 @@ class WiredFabric final : public Fabric, private TransportEvents {
   void set_handler(HandlerId id, Handler handler, void* context) override;
   Status send(Rank target, HandlerId handler, const void* payload, std::size_t bytes) override;
   Status wait_until(FunctionRef<bool()> condition, TimeNs deadline_ns) override;
+  void sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t seen, TimeNs deadline_ns) override;
+  void wake_sleepers(const std::atomic<std::uint32_t>& word) noexcept override;
   void notify() noexcept override;
   void set_peer_lost_handler(PeerLostHandler handler, void* context) override;
   void declare_lost(Rank peer) noexcept override;

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/function_ref.hpp"
 #include "base/line_writer.hpp"
 #include "posix/atomics/libatomic.hpp"
 #include "posix/atomics/patch.hpp"
+#include "vm/fault_dispatcher.hpp"
 
 namespace craton::posix {
 
@@ -79,7 +81,8 @@ void patch_program(SharedProgram& program) {
     if (!object.shared || object.code.empty()) continue;
     const auto map = code_map_at(reinterpret_cast<const void*>(object.code.front().begin));
     if (!map.has_value()) continue;
-    const PatchReport report = patch(*map, shared);
+    PatchReport report = patch(*map, shared);
+    vm::add_loads_to_store(std::move(report.loads_to_store));
     if (report.untouched.empty() || program.rank() != 0) continue;
     for (const PatchReport::Reason& reason : report.untouched) {
       write_fully(STDERR_FILENO,

@@ -35,8 +35,8 @@ Heartbeat::Heartbeat(fabric::Fabric& fabric, coherence::LeaseRelease& protocol, 
 
 void Heartbeat::stop() noexcept {
   if (!thread_.joinable()) return;
-  stopped_.store(true, std::memory_order_release);
-  fabric_.notify();
+  stopped_.store(1, std::memory_order_release);
+  fabric_.wake_sleepers(stopped_);
   thread_.join();
 }
 
@@ -48,8 +48,11 @@ std::uint64_t Heartbeat::fences() const noexcept {
 
 /// \returns false if it is time to stop
 bool Heartbeat::sleep_until(TimeNs time_ns) {
-  const auto over = [this] { return stopped_.load(std::memory_order_acquire) || fabric_.lost_ranks() != 0; };
-  return fabric_.wait_until(over, time_ns) != fabric::Status::ok;
+  while (stopped_.load(std::memory_order_acquire) == 0 && fabric_.lost_ranks() == 0) {
+    if (fabric_.clock().now_ns() >= time_ns) return true;
+    fabric_.sleep_while(stopped_, 0, time_ns);
+  }
+  return false;
 }
 
 void Heartbeat::run() noexcept {

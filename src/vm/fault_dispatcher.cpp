@@ -5,10 +5,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <utility>
 
@@ -73,6 +75,12 @@ struct Level {
   }
 };
 
+/// Never freed, nor changed.
+struct LoadsToStore {
+  std::vector<std::uintptr_t> sorted;
+  const LoadsToStore* next;
+};
+
 constexpr std::array signals = {SIGSEGV, SIGBUS};
 constexpr std::size_t levels_most = 8;
 /// So often in a row, with no more than this between them, is no race with another thread any more.
@@ -84,6 +92,7 @@ struct Dispatcher {
   std::atomic<std::size_t> segments_used{0};  // slots from here on were never used
   std::array<Addresses, reserved_addresses_most> reserved;
   std::array<std::array<Level, levels_most>, signals.size()> levels;
+  std::atomic<const LoadsToStore*> loads_to_store{nullptr};
 
   std::mutex mutex;  // of all that follows, and of whoever changes the above
   std::size_t segment_count = 0;
@@ -133,6 +142,14 @@ bool is_reserved(std::uintptr_t address) noexcept {
 }
 
 // ---- A fault in a segment
+
+bool loads_to_store(const void* instruction) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(instruction);
+  const LoadsToStore* each = dispatcher().loads_to_store.load(std::memory_order_acquire);
+  for (; each != nullptr; each = each->next)
+    if (std::binary_search(each->sorted.begin(), each->sorted.end(), address)) return true;
+  return false;
+}
 
 /// The kernel's own call and mask: the C library's takes 128 bytes of mask, and sanitizers watch it.
 void change_mask(int how, std::uint64_t mask, std::uint64_t* before = nullptr) noexcept {
@@ -209,7 +226,7 @@ void handle_in_segment(SegmentSlot& segment, int signal, const void* address, co
   // Blocked they can be if the handler above ours in the chain, or a sanitizer's, was installed so.
   change_mask(SIG_UNBLOCK, bit_of(SIGSEGV) | bit_of(SIGBUS));
   const fiber::BasicKernelThreadScope<fiber::NativeSystem> scope;
-  segment.handler->fault(block, access.write);
+  segment.handler->fault(block, access.write || loads_to_store(access.instruction));
 }
 
 // ---- Faults that are not ours
@@ -420,6 +437,16 @@ bool exchange_next_action(int signal, const struct sigaction* next, struct sigac
   }
   change_mask(SIG_SETMASK, mask);
   return is_ours;
+}
+
+void add_loads_to_store(std::vector<std::uintptr_t> instructions) {
+  if (instructions.empty()) return;
+  std::sort(instructions.begin(), instructions.end());
+  Dispatcher& all = dispatcher();
+  auto made = std::make_unique<LoadsToStore>(LoadsToStore{.sorted = std::move(instructions), .next = nullptr});
+  const std::scoped_lock lock(all.mutex);
+  made->next = all.loads_to_store.load();
+  all.loads_to_store.store(made.release(), std::memory_order_release);
 }
 
 void add_reserved_addresses(const std::byte* begin, std::size_t bytes) {

@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "vm/page_table.hpp"
 #include "vm/view_page_table.hpp"
@@ -51,6 +52,10 @@ class CaughtSegment {
 /// thread, signal handlers as well. \param next null: it stays \param before (not null) gets what it was
 /// \returns false where ours is not the handler of the signal: nothing has changed then
 bool exchange_next_action(int signal, const struct sigaction* next, struct sigaction* before) noexcept;
+
+/// Addresses of instructions that load what an instruction soon after them stores to: where they fault, the
+/// handler is told of a write, which saves the second fault. For the life of the process. Any thread.
+void add_loads_to_store(std::vector<std::uintptr_t> instructions);
 
 /// Addresses in which a fault outside all segments is a mistake that we can name. Any thread.
 /// \throws Error out_of_resources

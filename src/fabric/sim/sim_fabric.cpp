@@ -121,6 +121,14 @@ Status SimFabric::wait_until(FunctionRef<bool()> condition, TimeNs deadline_ns) 
   return wait_for("wait_until", condition, deadline_ns);
 }
 
+void SimFabric::sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t seen, TimeNs deadline_ns) {
+  static_cast<void>(wait_for("sleep_while", [&] { return word.load() != seen; }, deadline_ns));
+}
+
+void SimFabric::wake_sleepers(const std::atomic<std::uint32_t>& /*word*/) noexcept {
+  notify();
+}
+
 Status SimFabric::wait_for(const char* doing, FunctionRef<bool()> condition, TimeNs deadline_ns) {
   check_caller(doing);
   if (on_agent()) {

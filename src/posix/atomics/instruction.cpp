@@ -253,6 +253,23 @@ Site decode_site(const Instruction& instruction) {
   return site;
 }
 
+bool loads_for(const Instruction& instruction, const Site& site) {
+  if (instruction.site != SiteKind::none || !site.is_compare_exchange()) return false;
+  ZydisDecodedInstruction raw;
+  ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
+  const ZyanStatus status = ZydisDecoderDecodeFull(
+      &decoder(), reinterpret_cast<const void*>(instruction.address), instruction.length, &raw, operands);
+  CRATON_ASSERT(ZYAN_SUCCESS(status));
+  const bool is_load = raw.mnemonic == ZYDIS_MNEMONIC_MOV || raw.mnemonic == ZYDIS_MNEMONIC_MOVZX ||
+                       raw.mnemonic == ZYDIS_MNEMONIC_MOVSX;
+  if (!is_load || raw.operand_count < 2 || operands[0].type != ZYDIS_OPERAND_TYPE_REGISTER ||
+      operands[1].type != ZYDIS_OPERAND_TYPE_MEMORY)
+    return false;
+  MemoryOperand operand = operand_of(operands[1], instruction);
+  operand.is_address32 = raw.address_width == 32;
+  return operand == site.operand;
+}
+
 bool is_filler(const AddressRange& range) noexcept {
   for (std::uintptr_t at = range.begin; at < range.end;) {
     ZydisDecodedInstruction raw;

@@ -59,6 +59,8 @@ struct Site {
   std::uint8_t immediate_bytes = 0;
   std::array<std::uint8_t, 8> immediate{};
   const char* problem = nullptr;  ///< why nothing can be done for it; null: something can
+
+  bool is_compare_exchange() const noexcept { return is_two_byte && (opcode & 0xfe) == 0xb0; }
 };
 
 struct Decoded {
@@ -71,6 +73,9 @@ Decoded decode(const AddressRange& range);
 /// Whether a range can hold an atomic instruction at all; much faster than decode().
 bool may_hold_sites(const AddressRange& range) noexcept;
 Site decode_site(const Instruction& instruction);
+/// Whether `instruction` loads a register from the place that `site`, a compare-exchange, may store to soon
+/// after it: as far as can be told without knowing what registers hold.
+bool loads_for(const Instruction& instruction, const Site& site);
 /// Whether a range holds nothing but what fills gaps between functions.
 bool is_filler(const AddressRange& range) noexcept;
 

@@ -177,6 +177,7 @@ PatchReport report_of(const CodeMap& object, const PatchPlan& plan) {
   for (const CodeMap::Segment& each : object.code) report.code_bytes += each.end - each.begin;
   report.read_bytes = plan.read_bytes;
   report.problem = object.problem;
+  report.loads_to_store = plan.loads_to_store;
   for (const PatchPlan::Trap& each : plan.untouched)
     report.untouched.push_back({each.instruction.address, each.why});
   return report;

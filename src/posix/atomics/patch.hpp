@@ -35,6 +35,8 @@ struct PatchReport {
   std::size_t jumps = 0;          ///< sites behind a jump
   std::vector<Reason> traps;      ///< sites with a breakpoint
   std::vector<Reason> untouched;  ///< sites left as they were, and places where functions become unreadable
+  /// Loads of what a compare-exchange is about to change: a fault of one may fetch for writing at once.
+  std::vector<std::uintptr_t> loads_to_store;
   std::string problem;            ///< why functions may have been missed; empty if none
 };
 

@@ -9,6 +9,8 @@ namespace {
 
 /// Instructions before a site that a run may begin with.
 constexpr std::size_t before_most = 4;
+/// Instructions before a compare-exchange among which its load is looked for.
+constexpr std::size_t load_before_most = 12;
 constexpr std::uintptr_t function_alignment = 16;
 
 bool can_be_moved(const Site& site) noexcept {
@@ -61,6 +63,7 @@ void Planner::plan_site(const AddressRange& function, const std::vector<Instruct
                         std::size_t first_free, std::uintptr_t limit) {
   const Instruction& instruction = all[at];
   const Site site = decode_site(instruction);
+  if (instruction.site == SiteKind::atomic) find_load(all, at, site);
   if (site.problem != nullptr && instruction.site == SiteKind::atomic) {
     plan_.untouched.push_back({instruction, site.problem});
     return;
@@ -81,6 +84,15 @@ void Planner::plan_site(const AddressRange& function, const std::vector<Instruct
   for (std::size_t before = 0; before <= before_most && before <= at - first_free; ++before)
     if (try_run(function, all, at - before, at, limit)) return;
   plan_.traps.push_back({instruction, "it is short, and its neighbours cannot be moved or are jumped at"});
+}
+
+/// Compilers make of most operations a load, and a loop of what computes and a compare-exchange.
+void Planner::find_load(const std::vector<Instruction>& all, std::size_t at, const Site& site) {
+  for (std::size_t before = at; before-- > 0 && at - before <= load_before_most && all[before].goes_on();) {
+    if (!loads_for(all[before], site)) continue;
+    plan_.loads_to_store.push_back(all[before].address);
+    return;
+  }
 }
 
 /// A run that begins with instruction `first` and is no longer than it must be.

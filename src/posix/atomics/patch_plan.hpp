@@ -31,6 +31,7 @@ struct PatchPlan {
   std::vector<Run> runs;
   std::vector<Trap> traps;
   std::vector<Trap> untouched;  ///< also where code could not be read: `why` tells
+  std::vector<std::uintptr_t> loads_to_store;  ///< see PatchReport
   std::size_t read_bytes = 0;
 };
 
@@ -44,6 +45,7 @@ class Planner {
   void plan_function(std::size_t index);
   void plan_site(const AddressRange& function, const std::vector<Instruction>& all, std::size_t at,
                  std::size_t first_free, std::uintptr_t limit);
+  void find_load(const std::vector<Instruction>& all, std::size_t at, const Site& site);
   bool try_run(const AddressRange& function, const std::vector<Instruction>& all, std::size_t first,
                std::size_t site, std::uintptr_t limit);
   const BranchTargets& targets();

@@ -54,6 +54,8 @@ struct MemoryOperand {
   /// Of bt* with an offset of bits in a register, which reaches beyond the operand: that register.
   Register bit_offset = no_register;
   std::uint8_t bytes = 0;
+
+  bool operator==(const MemoryOperand&) const = default;
 };
 
 /// Any thread; async-signal-safe.
