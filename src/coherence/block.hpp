@@ -35,6 +35,7 @@ struct Block {
   // Written by messages.
   std::atomic<std::uint32_t> answer;    ///< see BlockLock::lock
   std::atomic<std::uint32_t> acks_due;  ///< sharers that have not answered an invalidation (directory)
+  std::atomic<Timestamp> shared_ts;     ///< the answer to LeaseSegment::share; 0: none yet
 
   // Under `state`.
   Timestamp copy_write_ts;    ///< the copy has all writes up to this one
@@ -43,8 +44,13 @@ struct Block {
   Timestamp source_write_ts;  ///< where one get brings that write from: its notice
   Timestamp source_read_ts;
   fabric::Rank source;
-  bool dropped;  ///< by its home (directory)
-  bool fetched;  ///< at least once (directory)
+  /// No other rank has a copy that it may use: the block is open for writing, and not dirty. Becomes false
+  /// without `busy`, by a message.
+  bool sole;
+  std::uint8_t lease_doublings;  ///< see LeaseSegment::lease_for
+  std::uint8_t times_shared;     ///< how often that ended
+  bool dropped;                  ///< by its home (directory)
+  bool fetched;                  ///< at least once (directory)
   // What prefetching has learnt; places of acquires are told apart by a bit each.
   std::uint16_t wanted_after;  ///< acquires at these places: it was used afterwards
   std::uint16_t closed_after;  ///< the acquire at this place closed it; 0: none did, or it was used since
@@ -56,10 +62,13 @@ struct Block {
   /// works on a weak block under `busy` is not overtaken.
   std::atomic<bool> strength_changed;
 
-  // Under `busy`.
-  bool seen;  ///< it has been open
+  // Under `busy`; while the block is sole, under `state`.
   bool dirty;
-  bool has_twin;       ///< the twin is what the copy started from
+  bool has_twin;             ///< the twin is what the copy started from
+  std::uint16_t sole_delay;  ///< so many releases do not try to have it alone
+
+  // Under `busy`.
+  bool seen;           ///< it has been open
   bool pinned;         ///< its access is never taken away
   Timestamp taken_ts;  ///< writes of ours were taken with the home, to be published at this time; 0: none
   std::uint16_t unchanged;  ///< releases in a row that found the open block as it was

@@ -48,7 +48,7 @@ inline constexpr fabric::Rank rank(std::uint64_t value) noexcept {
 }
 }  // namespace link
 
-/// Values of `lease`: a state, a time, and two marks.
+/// Values of `lease`: a state, a time, and three marks.
 namespace lease {
 /// A thread of the rank whose word it is sleeps until it becomes `moved`.
 inline constexpr std::uint64_t awaited = 1;
@@ -56,7 +56,10 @@ inline constexpr std::uint64_t awaited = 1;
 /// read together with the lease; write_ts may be read before the one and the lease after the other of two
 /// releases.
 inline constexpr std::uint64_t written = 2;
-inline constexpr unsigned mark_bits = 2;
+/// The home is the only one to have a copy that it may use, and writes it without telling anybody: who wants
+/// one tells the home first (LeaseSegment::end_sole), then takes this away.
+inline constexpr std::uint64_t sole = 4;
+inline constexpr unsigned mark_bits = 3;
 /// The home is here, and copies of it may be used until the time.
 inline constexpr std::uint64_t open_until(Timestamp time) noexcept {
   return time << mark_bits;
@@ -77,8 +80,11 @@ inline constexpr bool is_moved(std::uint64_t value) noexcept {
 inline constexpr Timestamp time(std::uint64_t value) noexcept {
   return (value & (closed - 1)) >> mark_bits;
 }
+inline constexpr bool is_sole(std::uint64_t value) noexcept {
+  return (value & sole) != 0;
+}
 inline constexpr std::uint64_t marks(std::uint64_t value) noexcept {
-  return value & (awaited | written);
+  return value & (awaited | written | sole);
 }
 static_assert(open_until(timestamp_limit) <= closed);
 }  // namespace lease

@@ -23,6 +23,8 @@ struct alignas(64) Counters {
   Count fast_releases{0};    ///< blocks released at home, without a transfer
   Count merges{0};           ///< blocks released by taking the home and merging
   Count unchanged{0};        ///< open blocks that a release found as they were
+  Count sole{0};             ///< blocks that became their home's alone
+  Count shared{0};           ///< of them: blocks that another rank asked for
   Count cooled{0};           ///< open blocks closed because they did not change
   Count copied_back{0};      ///< twins that were written to the former home
   Count put_bytes{0};        ///< carried to fixed homes, and copied back

@@ -50,6 +50,9 @@ struct Dials {
   /// that one is written again after that, up to 16 times as many. With Release::fast.
   bool hot_blocks = true;
   std::uint32_t cool_after = 4;
+  /// A release at home makes other copies old for good: then the home writes the block without a twin and
+  /// without telling anybody, until somebody asks. With Release::fast, leases and `hot_blocks`.
+  bool sole_copies = true;
   /// How many blocks a fault opens beyond its own, at most: to be written, where those before it are; to be
   /// read, where those before it were fetched too (64 at most).
   std::uint32_t open_ahead = 32;

@@ -65,6 +65,7 @@ void Exclusive::prepare_rise(const Place& at) {
     if (at.block.pinned) {
       prepared.answer = ExclusiveMessage::Answer::pinned;
     } else {
+      segment.end_sole(at.index, at.block);
       const StateGuard guard(at.block.state);
       CRATON_ASSERT(!segment.strong(at.index));
       segment.set_strong(at.index, true);

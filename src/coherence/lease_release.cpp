@@ -91,6 +91,8 @@ Signature LeaseRelease::release_to_all() {
   // The usual case in programs that only meet. In this order: what a release that has begun takes from the
   // lists is published, and known, before the fence is open again.
   const auto has_writes = [](const auto& segment) { return segment->has_writes(); };
+  // What was written before is in memory before it looks: see LeaseSegment::end_sole.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   if (std::none_of(segments_.begin(), segments_.end(), has_writes) && !release_fence_.is_held() &&
       !has_news_.load(std::memory_order_acquire)) {
     Counters::add(counters_.releases);
@@ -250,6 +252,13 @@ void LeaseRelease::arrived(void* self, fabric::Rank source, const std::byte* pay
     case Message::drop:
       segment.drop_by_message(message.block);
       space.send(Message::dropped, source, message.segment, message.block, 0);
+      break;
+    case Message::share:
+      space.send(Message::shared, source, message.segment, message.block,
+                 segment.end_sole(message.block, block));
+      break;
+    case Message::shared:
+      block.shared_ts.store(message.value, std::memory_order_release);
       break;
     case Message::dropped:
       block.acks_due.fetch_sub(1, std::memory_order_acq_rel);

@@ -131,6 +131,8 @@ class LeaseRelease {
     lock_answer,  ///< `value` is a BlockLock::Answer
     drop,         ///< your copy is too old (directory)
     dropped,      ///< the answer
+    share,        ///< others want copies of a block that is yours alone
+    shared,       ///< the answer: `value` is what LeaseSegment::end_sole returned
   };
   struct BlockMessage {
     Message kind;

@@ -31,6 +31,7 @@ Dials checked(Dials dials) {
     refuse("cannot release fast where homes are fixed",
            "a fast release needs the home to be at the releaser");
   if (dials.release == Release::plain) dials.hot_blocks = false;
+  if (!dials.hot_blocks || dials.invalidation == Invalidation::directory) dials.sole_copies = false;
   if (dials.invalidation == Invalidation::directory) dials.prefetch = false;
   return dials;
 }
@@ -162,6 +163,7 @@ void LeaseSegment::pin(vm::BlockIndex index) {
     busy.lock();
   }
   if (block.pinned) return;
+  end_sole(index, block);
   do {
     make_usable(index, block);
     prepare_write(index, block);
@@ -296,7 +298,7 @@ LeaseSegment::Source LeaseSegment::find_source(std::uint64_t index, Block& block
               .written = true};
     }
   }
-  const Source source = ask_home(index);
+  const Source source = ask_home(index, block);
   Counters::add(source.written ? counters_.slow_reads : counters_.zero_reads);
   return source;
 }
@@ -310,7 +312,7 @@ void LeaseSegment::note_copy(Block& block, const Source& source) {
 /// Finds the home and gets its leave to read the block there: a lease that reaches beyond all that this rank
 /// has acquired, or a place among the sharers. No lock is taken: a writer that has not seen our extension
 /// makes it fail.
-LeaseSegment::Source LeaseSegment::ask_home(std::uint64_t index) {
+LeaseSegment::Source LeaseSegment::ask_home(std::uint64_t index, Block& block) {
   const fabric::Rank self = fabric_.rank();
   const auto next_of_own = [&] {
     const std::uint64_t own = words_.own_link(index);
@@ -323,6 +325,7 @@ LeaseSegment::Source LeaseSegment::ask_home(std::uint64_t index) {
     if (floating() && home != first) words_.exchange_link(self, index, link::to(first), link::to(home));
   };
   const std::uint64_t own_bit = std::uint64_t{1} << std::min<fabric::Rank>(self, 63);
+  Timestamp lease = 0;
   fabric::Rank at = first;
   for (unsigned round = 0;;) {
     const BlockWords words = words_.get(at, index);
@@ -348,9 +351,16 @@ LeaseSegment::Source LeaseSegment::ask_home(std::uint64_t index) {
               .read_ts = lease::time(now.lease),
               .written = (now.lease & lease::written) != 0};
     }
-    const Timestamp wanted =
-        std::max(space_.min_write_ts_.load(std::memory_order_acquire), words.write_ts) + dials_.lease;
     const Timestamp until = lease::time(words.lease);
+    if (lease::is_sole(words.lease)) {
+      const Timestamp next = checked_timestamp(std::max(share(at, index) + dials_.lease, until));
+      words_.exchange_lease(at, index, words.lease,
+                            lease::open_until(next) | (lease::marks(words.lease) & ~lease::sole));
+      continue;
+    }
+    if (lease == 0) lease = lease_for(block, words.write_ts);
+    const Timestamp wanted =
+        std::max(space_.min_write_ts_.load(std::memory_order_acquire), words.write_ts) + lease;
     if (until < wanted) {
       const std::uint64_t extended = lease::open_until(checked_timestamp(wanted)) | lease::marks(words.lease);
       if (words_.exchange_lease(at, index, words.lease, extended) != words.lease) continue;
@@ -361,6 +371,19 @@ LeaseSegment::Source LeaseSegment::ask_home(std::uint64_t index) {
             .read_ts = std::max(until, wanted),
             .written = (words.lease & lease::written) != 0};
   }
+}
+
+/// By how much a lease is to be extended: by twice as much as the last time where the block was not written
+/// since, so that what is only read is soon asked for no more (after Tardis 2.0, Yu et al. 2016, section IV).
+Timestamp LeaseSegment::lease_for(Block& block, Timestamp write_ts) const noexcept {
+  constexpr unsigned doublings_most = 10;
+  const StateGuard guard(block.state);
+  if (write_ts != block.copy_write_ts) {
+    block.lease_doublings = 0;
+  } else if (block.lease_doublings < doublings_most) {
+    ++block.lease_doublings;
+  }
+  return dials_.lease << block.lease_doublings;
 }
 
 void LeaseSegment::start_get_bytes(fabric::Rank from, fabric::RegionId region, std::uint64_t index,

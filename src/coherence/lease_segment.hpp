@@ -134,7 +134,8 @@ class LeaseSegment final : public vm::FaultHandler {
   void fetch_run(std::uint64_t first, std::span<Source> sources);
   Source find_source(std::uint64_t index, Block& block);
   static void note_copy(Block& block, const Source& source);
-  Source ask_home(std::uint64_t index);
+  Source ask_home(std::uint64_t index, Block& block);
+  Timestamp lease_for(Block& block, Timestamp write_ts) const noexcept;
   void start_get_bytes(fabric::Rank from, fabric::RegionId region, std::uint64_t index, std::byte* to,
                        fabric::Completion& completion);
   void get_bytes(fabric::Rank from, fabric::RegionId region, std::uint64_t index, std::byte* to);
@@ -169,7 +170,8 @@ class LeaseSegment final : public vm::FaultHandler {
                              std::vector<WriteNotice>& notices);
   void publish(std::uint64_t index, Block& block, fabric::Rank home, Timestamp write_ts,
                std::vector<WriteNotice>& notices);
-  Timestamp extend_for_write(fabric::Rank home, std::uint64_t index, Timestamp home_write_ts);
+  Timestamp extend_for_write(fabric::Rank home, std::uint64_t index, Timestamp home_write_ts,
+                             bool as_sole = false);
   void invalidate_sharers(std::uint64_t index, Block& block, std::uint64_t sharers, fabric::Rank also);
   void announce_taken(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
   void note_races(std::uint64_t index, fabric::Rank there, const MergeOutcome& outcome);
@@ -178,6 +180,12 @@ class LeaseSegment final : public vm::FaultHandler {
   // Strength (lease_segment_strength.cpp).
   void become_home(std::uint64_t index, std::vector<WriteNotice>& notices);
   void make_old(std::uint64_t index, Timestamp write_ts, Timestamp read_ts, fabric::Rank home);
+
+  // Sole copies (lease_segment_sole.cpp).
+  bool is_time_for_sole(Block& block) const noexcept;
+  void publish_as_sole(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
+  Timestamp end_sole(std::uint64_t index, Block& block);
+  Timestamp share(fabric::Rank home, std::uint64_t index);
 
   // Updates (lease_segment_update.cpp).
   using Modify = FunctionRef<void(std::byte* word)>;

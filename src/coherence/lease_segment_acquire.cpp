@@ -55,6 +55,10 @@ void LeaseSegment::expire(Timestamp min_write_ts, std::uint16_t site, Stale& sta
   }
   for (const std::uint64_t index : due) {
     Block& block = states_[index];
+    {
+      const StateGuard guard(block.state);
+      if (block.sole) continue;  // it comes back when that ends
+    }
     const bool renewed = renew(index, min_write_ts);
     Timestamp key = 0;
     {

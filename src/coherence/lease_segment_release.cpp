@@ -37,7 +37,10 @@ void LeaseSegment::release_all(std::vector<WriteNotice>& notices) {
       block.listed = false;
     }
     const std::lock_guard busy(block.busy);
-    if (!block.dirty) continue;
+    {
+      const StateGuard guard(block.state);
+      if (!block.dirty) continue;
+    }
     if (floating() && lock_.try_lock_own(index)) {
       if (release_at_home(index, block, notices)) list_dirty(index, block);
       lock_.unlock(index);
@@ -112,15 +115,23 @@ bool LeaseSegment::release_at_home(std::uint64_t index, Block& block, std::vecto
     }
     return block.pinned || make_clean();
   }
+  const bool as_sole = is_time_for_sole(block);
+  const auto publish_last = [&] {
+    publish_as_sole(index, block, notices);
+    return false;
+  };
   if (unchanged(index)) {
     Counters::add(counters_.unchanged);
     if (!is_time_to_cool(block)) return true;
+    // One that was published will be written again. One that is all zero as ever is best left so.
+    if (as_sole && (words_.own_lease(index) & lease::written) != 0) return publish_last();
     close_to_reads(index, block);
     block.cooled = true;
     Counters::add(counters_.cooled);
     if (!unchanged(index)) publish_here();  // another thread wrote before the door was shut
     return make_clean();
   }
+  if (as_sole) return publish_last();
   block.unchanged = 0;
   publish_here();
   return true;
@@ -198,6 +209,15 @@ LeaseSegment::Taken LeaseSegment::take_home(std::uint64_t index, Block& block, b
   words_.decode(home, index, words);
   old_lease = words_.decode_lease(home, index, old_lease);
   CRATON_ASSERT(lease::is_open(old_lease));
+  // What was asked for at once may be of before and after the end of a sole copy.
+  if (lease::is_sole(old_lease) || lease::is_sole(words.lease)) {
+    static_cast<void>(share(home, index));
+    fabric::Completion asked;
+    words_.start_get(home, index, words, asked);
+    if (with_bytes) start_get_bytes(home, data_region_, index, incoming.data(), asked);
+    waits_.wait(asked);
+    words_.decode(home, index, words);
+  }
   const bool is_zero = (old_lease & lease::written) == 0 && words.exposed == 0;
   if (is_zero) {
     std::memset(incoming.data(), 0, block_bytes_);
@@ -318,15 +338,18 @@ void LeaseSegment::publish_at_fixed_home(std::uint64_t index, Block& block, cons
   lock_.unlock(index);
 }
 
-/// A time for a write that is later than all leases given on the block; grants the next lease after it.
-Timestamp LeaseSegment::extend_for_write(fabric::Rank home, std::uint64_t index, Timestamp home_write_ts) {
+/// A time for a write that is later than all leases given on the block; grants the next lease after it, or
+/// none.
+Timestamp LeaseSegment::extend_for_write(fabric::Rank home, std::uint64_t index, Timestamp home_write_ts,
+                                         bool as_sole) {
   std::uint64_t seen = home == fabric_.rank() ? words_.own_lease(index) : words_.get(home, index).lease;
   for (;;) {
     CRATON_ASSERT(lease::is_open(seen));
     const Timestamp write_ts =
         checked_timestamp(std::max({lease::time(seen), home_write_ts, space_.min_write_ts_.load()}) + 1);
-    const std::uint64_t next = lease::open_until(checked_timestamp(write_ts + dials_.lease)) |
-                               lease::written | (seen & lease::awaited);
+    const Timestamp until = checked_timestamp(as_sole ? write_ts : write_ts + dials_.lease);
+    const std::uint64_t next =
+        lease::open_until(until) | lease::written | (seen & lease::awaited) | (as_sole ? lease::sole : 0);
     const std::uint64_t before = words_.exchange_lease(home, index, seen, next);
     if (before == seen) return write_ts;
     seen = before;

@@ -16,6 +16,7 @@ bool LeaseSegment::update(std::uint64_t index, std::size_t offset, std::size_t b
   Block& block = states_[index];
   const std::lock_guard busy(block.busy);
   if (strong(index)) return false;
+  end_sole(index, block);
   const std::uint64_t own = std::uint64_t{fabric_.rank()} + 1;
   // Both: else it would be one more write of this rank to be published.
   const auto modify_word = [&] {

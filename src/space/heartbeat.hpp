@@ -43,7 +43,7 @@ class Heartbeat {
   coherence::LeaseRelease& protocol_;
   SignatureBoard& board_;
   const TimeNs interval_ns_;
-  std::vector<std::uint64_t> seen_;  ///< of each rank: what it showed at the last beat
+  std::vector<std::uint64_t> seen_;        ///< of each rank: what it showed at the last beat
   std::atomic<std::uint32_t> stopped_{0};  ///< 1: it is time to stop; the thread sleeps on it
   std::thread thread_;
 };

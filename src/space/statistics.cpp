@@ -29,6 +29,8 @@ constexpr CounterName names[] = {
     {"fast_releases", &Counters::fast_releases},
     {"merges", &Counters::merges},
     {"unchanged", &Counters::unchanged},
+    {"sole", &Counters::sole},
+    {"shared", &Counters::shared},
     {"cooled", &Counters::cooled},
     {"copied_back", &Counters::copied_back},
     {"put_bytes", &Counters::put_bytes},

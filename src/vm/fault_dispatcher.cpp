@@ -443,7 +443,8 @@ void add_loads_to_store(std::vector<std::uintptr_t> instructions) {
   if (instructions.empty()) return;
   std::sort(instructions.begin(), instructions.end());
   Dispatcher& all = dispatcher();
-  auto made = std::make_unique<LoadsToStore>(LoadsToStore{.sorted = std::move(instructions), .next = nullptr});
+  auto made =
+      std::make_unique<LoadsToStore>(LoadsToStore{.sorted = std::move(instructions), .next = nullptr});
   const std::scoped_lock lock(all.mutex);
   made->next = all.loads_to_store.load();
   all.loads_to_store.store(made.release(), std::memory_order_release);

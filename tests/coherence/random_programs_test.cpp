@@ -77,6 +77,7 @@ Dials random_dials(Random& random) {
   dials.lease = random.pick(std::array<Timestamp, 4>{1, 2, 16, 1000});
   dials.hot_blocks = !random.one_in(3);
   dials.cool_after = random.pick(std::array<std::uint32_t, 3>{1, 2, 4});
+  dials.sole_copies = !random.one_in(3);
   dials.prefetch = !random.one_in(3);
   dials.probe_one_in = random.pick(std::array<std::uint32_t, 3>{0, 2, 8});
   return dials;
@@ -91,7 +92,7 @@ std::string describe(const Dials& dials) {
 }
 
 /// What the runs together must have done, or they test less than they seem to.
-constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 21> counted{{
+constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 23> counted{{
     {"spurious faults", &Counters::spurious_faults},
     {"opened ahead", &Counters::opened_ahead},
     {"read ahead", &Counters::read_ahead},
@@ -102,6 +103,8 @@ constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 21> co
     {"fast releases", &Counters::fast_releases},
     {"merges", &Counters::merges},
     {"unchanged", &Counters::unchanged},
+    {"sole", &Counters::sole},
+    {"shared", &Counters::shared},
     {"cooled", &Counters::cooled},
     {"copied back", &Counters::copied_back},
     {"invalidations", &Counters::invalidations},

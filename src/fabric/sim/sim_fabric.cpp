@@ -122,7 +122,8 @@ Status SimFabric::wait_until(FunctionRef<bool()> condition, TimeNs deadline_ns) 
 }
 
 void SimFabric::sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t seen, TimeNs deadline_ns) {
-  static_cast<void>(wait_for("sleep_while", [&] { return word.load() != seen; }, deadline_ns));
+  static_cast<void>(wait_for(
+      "sleep_while", [&] { return word.load() != seen; }, deadline_ns));
 }
 
 void SimFabric::wake_sleepers(const std::atomic<std::uint32_t>& /*word*/) noexcept {

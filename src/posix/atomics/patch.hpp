@@ -37,7 +37,7 @@ struct PatchReport {
   std::vector<Reason> untouched;  ///< sites left as they were, and places where functions become unreadable
   /// Loads of what a compare-exchange is about to change: a fault of one may fetch for writing at once.
   std::vector<std::uintptr_t> loads_to_store;
-  std::string problem;            ///< why functions may have been missed; empty if none
+  std::string problem;  ///< why functions may have been missed; empty if none
 };
 
 /// Patches an object, for as long as the process lives: what it needs is never freed. No other thread may run

@@ -30,7 +30,7 @@ struct PatchPlan {
 
   std::vector<Run> runs;
   std::vector<Trap> traps;
-  std::vector<Trap> untouched;  ///< also where code could not be read: `why` tells
+  std::vector<Trap> untouched;                 ///< also where code could not be read: `why` tells
   std::vector<std::uintptr_t> loads_to_store;  ///< see PatchReport
   std::size_t read_bytes = 0;
 };

@@ -1,0 +1,120 @@
+/// \file
+/// Blocks that are their home's alone: no other rank has a copy that it may use. The home writes them without
+/// twins, comparisons and notices, and need not renew their leases.
+///
+///     home                                       another rank
+///     release: notice "ask the home",
+///     lease: over, with the mark `sole`
+///     writes, releases ...                       finds the mark
+///                                   ◀── share ──
+///     end_sole: twin := copy, listed as dirty
+///                                   ── shared ─▶ takes the mark away, asks for a lease as ever
+///
+/// Why that is right: the notice makes all copies of others old, as each notice does, and it names nobody to
+/// get new ones from, so that whoever has acquired it comes to the home. All later releases of this rank tell
+/// the notice as well. At the home others get what is in memory when they have been answered, which is no
+/// less than all releases before it. What is written after that differs from the twin, and the next release
+/// finds the block listed.
+///
+/// That takes an order: who writes, then releases, has its write in memory when it looks at the list. If the
+/// look finds the block unlisted, the block was not yet copied to the twin, and the write is in there.
+#include <algorithm>
+#include <cstring>
+
+#include "base/assert.hpp"
+#include "coherence/lease_release.hpp"
+#include "coherence/lease_segment.hpp"
+
+namespace craton::coherence {
+
+namespace {
+using StateGuard = fiber::SpinGuard<fiber::NativeSystem>;
+
+/// A block that others asked for is not tried again for so many releases that look at it, and for twice as
+/// many each time.
+constexpr unsigned first_sole_delay = 8;
+constexpr unsigned sole_delay_doublings = 8;
+}  // namespace
+
+/// With `busy`. Whether a release of a block at home should try to have it alone.
+bool LeaseSegment::is_time_for_sole(Block& block) const noexcept {
+  if (!dials_.sole_copies || block.pinned) return false;
+  if (block.sole_delay == 0) return true;
+  --block.sole_delay;
+  return false;
+}
+
+/// With `busy` and the block's own lock: the home is here, and open for writing. It is published for the last
+/// time.
+void LeaseSegment::publish_as_sole(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices) {
+  {
+    // Before anybody can see the mark, and ask.
+    const StateGuard guard(block.state);
+    block.sole = true;
+    block.dirty = block.has_twin = false;
+    words_.set_own_exposed(index, false);
+  }
+  const Timestamp write_ts = extend_for_write(fabric_.rank(), index, words_.own_write_ts(index), true);
+  {
+    // It may have ended already, by one who has seen an older mark, or by one who was quick.
+    const StateGuard guard(block.state);
+    words_.set_own_write_ts(index, std::max(words_.own_write_ts(index), write_ts));
+    block.copy_write_ts = std::max(block.copy_write_ts, write_ts);
+    block.copy_read_ts = std::max(block.copy_read_ts, write_ts);
+  }
+  notices.push_back({.source = WriteNotice::ask_home,
+                     .segment = id_,
+                     .block = index,
+                     .write_ts = write_ts,
+                     .read_ts = write_ts});
+  Counters::add(counters_.notices);
+  Counters::add(counters_.sole);
+}
+
+/// What a home does when others want copies: from now on its writes can be told from what they get. Does not
+/// block: also in message handlers, without `busy`. \returns a time no earlier than that of the last write
+/// that was published, and earlier than any that comes
+Timestamp LeaseSegment::end_sole(std::uint64_t index, Block& block) {
+  {
+    const StateGuard guard(block.state);
+    if (!block.sole) return words_.own_write_ts(index);
+    block.sole = false;
+    std::memcpy(twin(index), data(index), block_bytes_);
+    block.dirty = block.has_twin = true;
+    block.unchanged = 0;
+    block.cooled = false;
+    words_.set_own_exposed(index, true);
+    const std::uint64_t own = words_.own_lease(index);
+    if (lease::is_open(own)) {  // else it is being taken, and published by who takes it
+      const Timestamp now =
+          checked_timestamp(std::max({lease::time(own), words_.own_write_ts(index),
+                                      space_.min_write_ts_.load(std::memory_order_acquire)}) +
+                            1);
+      words_.set_own_write_ts(index, now);
+      block.copy_write_ts = block.copy_read_ts = now;
+    }
+    const unsigned doublings = std::min<unsigned>(block.times_shared, sole_delay_doublings);
+    block.sole_delay = static_cast<std::uint16_t>(first_sole_delay << doublings);
+    if (block.times_shared < sole_delay_doublings) ++block.times_shared;
+    keep_in_heap(block, block.copy_read_ts);
+  }
+  Counters::add(counters_.shared);
+  list_dirty(index, block);
+  return words_.own_write_ts(index);
+}
+
+/// With `busy`. Asks a home to end_sole(). \returns what that returned. \throws Error peer_lost
+Timestamp LeaseSegment::share(fabric::Rank home, std::uint64_t index) {
+  Block& block = states_[index];
+  block.shared_ts.store(0, std::memory_order_relaxed);
+  space_.send(LeaseRelease::Message::share, home, id_, index, 0);
+  const auto answered = [&] {
+    return block.shared_ts.load(std::memory_order_acquire) != 0 || fabric_.lost_ranks() != 0;
+  };
+  const fabric::Status waited = waits_.wait_until(answered);
+  const Timestamp answer = block.shared_ts.load(std::memory_order_acquire);
+  if (waited != fabric::Status::ok || answer == 0) throw_lost(fabric_);
+  return answer;
+}
+
+}  // namespace craton::coherence
