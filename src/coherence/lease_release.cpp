@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <mutex>
 
 #include "base/assert.hpp"
@@ -16,7 +17,8 @@ LeaseRelease::LeaseRelease(fabric::Fabric& fabric, fabric::HandlerId handler, Si
       handler_(handler),
       waits_(fabric, dials.parallel_releases),
       exchange_(exchange),
-      known_(dials.notice_capacity) {
+      known_(dials.notice_capacity),
+      acquired_(std::make_unique<std::atomic<std::uint64_t>[]>(fabric.size())) {
   fabric_.set_handler(handler_, &LeaseRelease::arrived, this);
 }
 
@@ -109,8 +111,25 @@ Signature LeaseRelease::release_to_all() {
 // ---- Acquires
 
 void LeaseRelease::acquire(fabric::Rank rank, std::uint32_t site) {
-  acquire_notices(exchange_.look(rank), site);
+  acquire_shown(rank, site);
   refresh_pinned();
+}
+
+/// All but the pinned blocks. What this rank has acquired once it need not acquire again: who spins, and
+/// acquires each time that it looks, asks for no more than a word.
+void LeaseRelease::acquire_shown(fabric::Rank rank, std::uint32_t site) {
+  std::atomic<std::uint64_t>& acquired = acquired_[rank];
+  std::uint64_t before = acquired.load(std::memory_order_acquire);
+  std::uint64_t version = before;
+  const Signature signature = exchange_.look(rank, version);
+  if (version == before) {
+    Counters::add(counters_.acquires);
+    if (listener_ != nullptr) listener_->after_acquire();
+    return;
+  }
+  acquire_notices(signature, site);
+  while (before < version && !acquired.compare_exchange_weak(before, version, std::memory_order_acq_rel)) {
+  }
 }
 
 void LeaseRelease::acquire_from_all(const Signature& signature, std::uint32_t site) {
@@ -156,13 +175,23 @@ void LeaseRelease::acquire_notices(const Signature& signature, std::uint32_t sit
   };
   if (!has_had()) static_cast<void>(fabric_.wait_until(has_had));
   if (barriers_.load(std::memory_order_acquire) < signature.barriers()) throw_lost(fabric_);
+  // Most of what a rank tells one by one it has told before, and adding it would be a sort.
+  std::vector<WriteNotice> news;
+  std::copy_if(signature.notices().begin(), signature.notices().end(), std::back_inserter(news),
+               [this](const WriteNotice& notice) { return !is_known(notice); });
   {
     const std::lock_guard lock(known_lock_);
-    learn(signature.notices(), signature.min_write_ts());
+    learn(news, signature.min_write_ts());
   }
   Counters::add(counters_.acquires);
   if (listener_ != nullptr) listener_->after_acquire();
   acquire_blocks(signature, site);
+}
+
+/// This rank has learnt it, though perhaps not yet closed its copy.
+bool LeaseRelease::is_known(const WriteNotice& notice) noexcept {
+  CRATON_ASSERT(notice.segment < segments_.size());
+  return segments_[notice.segment].requires_at_least(notice.block, notice.write_ts);
 }
 
 void LeaseRelease::acquire_blocks(const Signature& signature, std::uint32_t site) {
@@ -213,7 +242,7 @@ bool LeaseRelease::update_weak(SegmentId segment, std::uint64_t offset, std::siz
   std::vector<WriteNotice> notices;
   const auto locked = [&](fabric::Rank updater) {
     // What the last one to update it knew, and shown to the next one before it can have it.
-    acquire_notices(exchange_.look(updater), ~static_cast<std::uint32_t>(index));
+    acquire_shown(updater, ~static_cast<std::uint32_t>(index));
     const std::lock_guard lock(known_lock_);
     show();
   };

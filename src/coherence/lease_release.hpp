@@ -149,6 +149,8 @@ class LeaseRelease {
   bool show_if_published(std::uint64_t& shown);
   Exclusive& exclusive() noexcept;
   void acquire_blocks(const Signature& signature, std::uint32_t site);
+  void acquire_shown(fabric::Rank rank, std::uint32_t site);
+  bool is_known(const WriteNotice& notice) noexcept;
   void acquire_notices(const Signature& signature, std::uint32_t site);
   void refresh_pinned();
   bool update_weak(SegmentId segment, std::uint64_t offset, std::size_t bytes,
@@ -165,6 +167,7 @@ class LeaseRelease {
   SignatureExchange& exchange_;
   fiber::Mutex known_lock_;
   Signature known_;                         ///< all that an acquirer of this rank must know
+  std::unique_ptr<std::atomic<std::uint64_t>[]> acquired_;  ///< by rank: the version of what it shows
   bool known_is_shown_ = true;              ///< to others
   std::atomic<bool> has_news_{false};       ///< there is something in it that no barrier has told all
   std::atomic<std::uint64_t> barriers_{0};  ///< whose notices this rank has acquired

@@ -201,6 +201,8 @@ class LeaseSegment final : public vm::FaultHandler {
     std::vector<std::uint64_t> close;    ///< until they are used again
     std::vector<std::uint64_t> refresh;  ///< now, in place
   };
+  /// A notice of the block was learnt that was as new.
+  bool requires_at_least(std::uint64_t index, Timestamp write_ts) noexcept;
   void note(const WriteNotice& notice, std::uint16_t site, Stale& stale);
   void expire(Timestamp min_write_ts, std::uint16_t site, Stale& stale);
   void sort_out(std::uint64_t index, Block& block, std::uint16_t site, Stale& stale);

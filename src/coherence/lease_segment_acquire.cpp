@@ -20,6 +20,13 @@ namespace {
 using StateGuard = fiber::SpinGuard<fiber::NativeSystem>;
 }  // namespace
 
+bool LeaseSegment::requires_at_least(std::uint64_t index, Timestamp write_ts) noexcept {
+  CRATON_ASSERT(index < blocks());
+  Block& block = states_[index];
+  const StateGuard guard(block.state);
+  return block.required_ts >= write_ts;
+}
+
 /// A block was released elsewhere. \param site the bit of the acquire's place
 void LeaseSegment::note(const WriteNotice& notice, std::uint16_t site, Stale& stale) {
   if (directory() || (floating() && notice.source == fabric_.rank())) return;

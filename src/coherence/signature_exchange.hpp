@@ -3,6 +3,8 @@
 /// business: space::SignatureBoard.
 #pragma once
 
+#include <cstdint>
+
 #include "coherence/signature.hpp"
 #include "fabric/types.hpp"
 
@@ -16,8 +18,10 @@ class SignatureExchange {
 
   /// Shows what this rank knows from now on. Any thread, one at a time. Does not block.
   virtual void show(const Signature& own) = 0;
-  /// What a rank shows now. Any thread; blocks. \throws Error peer_lost
-  virtual Signature look(fabric::Rank rank) = 0;
+  /// What a rank shows now. Any thread; blocks. \param version what the caller has seen of it already, 0 at
+  /// first; grows with each show(). Gets what is returned; if that is the same, an empty signature is
+  /// \throws Error peer_lost
+  virtual Signature look(fabric::Rank rank, std::uint64_t& version) = 0;
 
  protected:
   SignatureExchange() = default;

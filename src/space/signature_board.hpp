@@ -28,7 +28,7 @@ class SignatureBoard final : public coherence::SignatureExchange {
   void close();
 
   void show(const coherence::Signature& signature) override;
-  coherence::Signature look(fabric::Rank rank) override;
+  coherence::Signature look(fabric::Rank rank, std::uint64_t& version) override;
   /// A number that changes whenever a rank shows something else; 0: it has shown nothing yet. Blocks.
   /// \throws Error peer_lost
   std::uint64_t version(fabric::Rank rank);
