@@ -119,10 +119,21 @@ void Exclusive::fault(LeaseSegment& segment, std::uint64_t index, bool write) {
 /// Under the state lock. A write to an exclusive copy tells nobody.
 bool Exclusive::open_if_allowed(const Place& at, bool write) {
   if (at.copy.state < (write ? CopyState::exclusive : CopyState::shared)) return false;
-  if (write) at.copy.state = CopyState::modified;
+  if (write) {
+    at.copy.state = CopyState::modified;
+    at.copy.on_trust = false;
+  }
   const vm::Access wanted = write ? vm::Access::write : vm::Access::read;
   if (at.segment.pages_.access(at.index) < wanted) at.segment.pages_.set_access(at.index, wanted);
   return true;
+}
+
+/// Under the state lock. What is read and soon after written by one rank after the other, like the result of a
+/// reduction, is asked for to be written at once, which saves a transfer (adaptive migration; Cox and Fowler,
+/// and Stenström et al., both 1993).
+bool Exclusive::will_write(const Copy& copy) noexcept {
+  constexpr std::uint8_t migrations_to_trust = 2;
+  return copy.migrations >= migrations_to_trust;
 }
 
 /// Under the state lock. \returns the number of the want
@@ -131,10 +142,14 @@ std::uint32_t Exclusive::ask(const Place& at, bool write, ExclusiveMessage& want
   std::uint32_t number = copy.asked.load() + 1;
   if (number == 0) number = 1;  // 0 is no want
   copy.asked.store(number);
+  constexpr std::uint8_t most_migrations_counted = 3;
+  const bool was_read = copy.state == CopyState::shared || copy.state == CopyState::owned;
+  if (write && was_read && copy.migrations < most_migrations_counted) ++copy.migrations;
+  copy.on_trust = !write && will_write(copy);
   const bool holds = copy.lost_early >= losses_before_hold;
   if (holds) Counters::add(at.segment.counters().holds);
   want = {.kind = Kind::want,
-          .write = write,
+          .write = write || copy.on_trust,
           .segment = at.segment.id(),
           .block = at.index,
           .number = number,

@@ -112,6 +112,8 @@ class Exclusive {
     // Under Block::state.
     CopyState state;           ///< what it may be opened for
     std::uint8_t lost_early;   ///< how often it was lost soon after it came, lately
+    std::uint8_t migrations;   ///< how often in a row it was read first, then written: see will_write()
+    bool on_trust;             ///< it came to be written since that was expected, and was not yet
     std::uint32_t generation;  ///< see ExclusiveMessage
     TimeNs opened_ns;
 
@@ -151,6 +153,7 @@ class Exclusive {
   void fault(LeaseSegment& segment, std::uint64_t index, bool write);
   bool open_if_allowed(const Place& at, bool write);
   std::uint32_t ask(const Place& at, bool write, ExclusiveMessage& want);
+  static bool will_write(const Copy& copy) noexcept;
   void collect(const Place& at, bool write);
   void learn_from(fabric::Rank rank, std::uint64_t shown, std::uint64_t index);
   void wait(FunctionRef<bool()> condition);

@@ -86,10 +86,12 @@ void Exclusive::granted(const Place& at, const ExclusiveMessage& grant) {
   fabric_.notify();
 }
 
-/// Under the state lock: the copy goes, as a whole or to be written.
+/// Under the state lock, before the copy goes, as a whole or to be written.
 void Exclusive::note_loss(const Place& at) noexcept {
   constexpr std::uint8_t most_losses_counted = 6;
   Copy& copy = at.copy;
+  if (copy.on_trust || copy.state == CopyState::shared) copy.migrations = 0;  // it was only read
+  copy.on_trust = false;
   const bool early = fabric_.clock().now_ns() - copy.opened_ns < at.segment.dials().hold_ns;
   if (early && copy.lost_early < most_losses_counted) ++copy.lost_early;
   if (!early && copy.lost_early > 0) --copy.lost_early;
@@ -101,6 +103,7 @@ void Exclusive::pass_on(const Place& at, ExclusiveMessage serve) {
   bool written = false;
   {
     const StateGuard guard(at.block.state);
+    note_loss(at);
     vm::PageTable& pages = at.segment.pages_;
     written = at.copy.state == CopyState::modified || at.copy.state == CopyState::owned;
     if (serve.write) {
@@ -110,7 +113,6 @@ void Exclusive::pass_on(const Place& at, ExclusiveMessage serve) {
       at.copy.state = written ? CopyState::owned : CopyState::shared;
       if (pages.access(at.index) == vm::Access::write) pages.set_access(at.index, vm::Access::read);
     }
-    note_loss(at);
   }
   ExclusiveMessage ready{.kind = Kind::ready, .write = written};
   if (protocol_.show_if_published(ready.shown)) return answer(at, ready);
@@ -120,10 +122,10 @@ void Exclusive::pass_on(const Place& at, ExclusiveMessage serve) {
 
 void Exclusive::drop(const Place& at) {
   const StateGuard guard(at.block.state);
+  note_loss(at);
   at.copy.state = CopyState::invalid;
   if (at.segment.pages_.access(at.index) != vm::Access::none)
     at.segment.pages_.set_access(at.index, vm::Access::none);
-  note_loss(at);
 }
 
 // ---- The service thread
