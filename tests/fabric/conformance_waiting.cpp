@@ -38,6 +38,35 @@ void threads_notify_waiters(RankContext& c) {
   c.barrier();
 }
 
+/// A thread in the background sleeps until it is called, or until the time; what else goes on does not wake it.
+void background_threads_sleep(RankContext& c) {
+  c.start(8);
+  const std::uint64_t rounds = c.count(4, 200);
+  std::atomic<std::uint32_t> calls{0};
+  std::atomic<std::uint64_t> answers{0};
+  c.run_threads(2, [&](unsigned thread) {
+    for (std::uint64_t round = 0; round < rounds; ++round) {
+      if (thread == 0) {
+        c.compute();
+        calls.fetch_add(1);
+        c.fabric.wake_sleepers(calls);
+        c.wait_for("the answer", [&] { return answers.load() == round + 1; });
+      } else {
+        while (calls.load() == round)
+          c.fabric.sleep_while(calls, static_cast<std::uint32_t>(round), no_deadline);
+        answers.store(round + 1);
+        c.fabric.notify();
+      }
+    }
+  });
+  CHECK_EQUAL(answers.load(), rounds);
+  const Clock& clock = c.fabric.clock();
+  const TimeNs deadline_ns = clock.now_ns() + 1'000'000;
+  while (clock.now_ns() < deadline_ns) c.fabric.sleep_while(calls, calls.load(), deadline_ns);
+  c.fabric.sleep_while(calls, calls.load() + 1, no_deadline);  // it is another already
+  c.barrier();
+}
+
 /// A put wakes nobody by itself; a put and then a wake does.
 void put_and_wake(RankContext& c) {
   auto* own = reinterpret_cast<std::uint64_t*>(c.start(8));
@@ -144,6 +173,7 @@ void target_that_computes(RankContext& c) {
 std::vector<Case> waiting_cases() {
   return {{.name = "deadlines_pass", .body = deadlines_pass},
           {.name = "threads_notify_waiters", .body = threads_notify_waiters},
+          {.name = "background_threads_sleep", .body = background_threads_sleep},
           {.name = "put_and_wake", .body = put_and_wake},
           {.name = "barrier_separates_phases", .body = barrier_separates_phases},
           {.name = "target_that_computes", .body = target_that_computes}};

@@ -149,12 +149,30 @@ TEST_F(Sites, ACompareExchangeIsTriedAgain) {
   buffer_.end_function();
   const PatchReport report = patch_it();
   EXPECT_EQ(report.jumps, 1U) << text_of(report);
+  EXPECT_EQ(report.loads_to_store, std::vector<std::uintptr_t>{code});
   hooked.first = [](void* place) {  // another rank comes between, twice
     if (hooked.calls <= 2) *static_cast<std::uint32_t*>(place) += 10;
   };
   run(code);
   EXPECT_EQ(word(0), 21U);
   EXPECT_EQ(hooked.calls, 3U);
+}
+
+TEST_F(Sites, OnlyALoadOfTheSamePlaceIsOfACompareExchange) {
+  static_cast<void>(buffer_.begin_function());
+  buffer_.add({0x8b, 0x07});  // mov (%rdi), %eax: a branch comes between, and it may be for something else
+  buffer_.add({0xeb, 0x00});  // jmp behind it
+  buffer_.add({0x8b, 0x06});  // mov (%rsi), %eax
+  buffer_.add({0x8b, 0x4f, 0x08});        // mov 8(%rdi), %ecx
+  buffer_.add({0x89, 0x07});              // mov %eax, (%rdi)
+  buffer_.add({0xf0, 0x0f, 0xb1, 0x17});  // lock cmpxchg %edx, (%rdi)
+  buffer_.add({0x8b, 0x07});              // mov (%rdi), %eax
+  buffer_.add({0xf0, 0x0f, 0xc1, 0x07});  // lock xadd %eax, (%rdi)
+  buffer_.add_exit();
+  buffer_.end_function();
+  const PatchReport report = patch_it();
+  EXPECT_EQ(report.atomics, 2U) << text_of(report);
+  EXPECT_TRUE(report.loads_to_store.empty());
 }
 
 /// A function with a table of distances, as compilers make of a switch; the site is followed by `target`.

@@ -64,6 +64,47 @@ TEST_P(Dispatching, FaultsNest) {
     EXPECT_EQ(made.table().access(block), Access::read);
 }
 
+#if defined(__x86_64__)
+extern "C" std::uint64_t craton_test_load(const void* from);
+extern "C" std::uint64_t craton_test_other_load(const void* from);
+__asm__(R"(
+  .pushsection .text
+  .type craton_test_load,@function
+craton_test_load:
+  movq (%rdi), %rax
+  ret
+  .size craton_test_load,.-craton_test_load
+  .type craton_test_other_load,@function
+craton_test_other_load:
+  movq (%rdi), %rax
+  ret
+  .size craton_test_other_load,.-craton_test_other_load
+  .popsection
+)");
+
+TEST_P(Dispatching, ALoadBeforeAStoreCountsAsAWrite) {
+  SegmentRig* rig = nullptr;
+  std::vector<bool> writes;
+  FunctionHandler handler([&](BlockIndex block, bool write) {
+    writes.push_back(write);
+    rig->table().set_access(block, write ? Access::write : Access::read);
+  });
+  SegmentRig made(GetParam(), 4, page_bytes, &handler);
+  if (made.view_table() == nullptr) GTEST_SKIP() << "it has no instructions";
+  rig = &made;
+  const std::byte* const base = made.application_view();
+  std::thread thread([&] {
+    const ThreadScope scope;
+    add_loads_to_store({reinterpret_cast<std::uintptr_t>(&craton_test_load), 1});
+    EXPECT_EQ(craton_test_load(base + page_bytes), 0U);
+    EXPECT_EQ(craton_test_other_load(base), 0U);
+    made.store(page_bytes, 1);  // it is open already
+  });
+  thread.join();
+  EXPECT_EQ(writes, (std::vector<bool>{true, false}));
+}
+#endif
+
 TEST_P(Dispatching, ErrnoIsKept) {
   FunctionHandler* forward = nullptr;
   SegmentRig* rig = nullptr;
