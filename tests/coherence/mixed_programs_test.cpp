@@ -68,7 +68,7 @@ struct Atomic {
   std::vector<std::size_t> mailbox;  ///< groups
 };
 
-constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 9> counted{{
+constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 11> counted{{
     {"strong reads", &Counters::strong_reads},
     {"strong releases", &Counters::strong_releases},
     {"rises", &Counters::rises},
@@ -76,6 +76,8 @@ constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 9> cou
     {"falls called off", &Counters::falls_called_off},
     {"holds", &Counters::holds},
     {"merges", &Counters::merges},
+    {"sole", &Counters::sole},
+    {"shared", &Counters::shared},
     {"expirations", &Counters::expirations},
     {"fast reads", &Counters::fast_reads},
 }};
