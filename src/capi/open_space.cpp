@@ -25,8 +25,11 @@ constexpr fabric::RegionId space_regions = 2;
 constexpr fabric::HandlerId agreement_handler = job::barrier_handler + 1;
 constexpr fabric::HandlerId collection_handler = job::barrier_handler + 2;
 constexpr fabric::HandlerId heap_handler = job::barrier_handler + 3;
-constexpr fabric::HandlerId space_handlers = job::barrier_handler + 4;
+constexpr fabric::HandlerId large_heap_handler = job::barrier_handler + 4;
+constexpr fabric::HandlerId space_handlers = job::barrier_handler + 5;
 constexpr fabric::Rank mutex_keeper = 0;
+/// Measured: more gives larger arrays nothing, and costs where ranks share one.
+constexpr std::size_t large_heap_block_bytes = std::size_t{16} * 1024;
 
 /// Its address tells threads apart.
 thread_local char thread_mark = 0;
@@ -84,15 +87,24 @@ OpenSpace::OpenSpace(job::Job& job, const OpenSpaceOptions& options)
   job.fabric().register_region(mutex_region, mutex_counter_);
   if (job.options().text(Option::races) != "ignore")
     space_.protocol().set_race_handler(&space::RaceLog::saw, &races_);
-  const std::size_t chunks = (options.heap_bytes + space::heap_chunk_bytes - 1) / space::heap_chunk_bytes;
-  space::SegmentOptions heap;
-  heap.name = "heap";
-  heap.dials.strength = coherence::Strength::automatic;
-  heap.bytes = chunks * space::heap_chunk_bytes;
-  space::Segment& segment = space_.create_segment(heap);
+  make_heap(heap_, "heap", options.heap_bytes, space::SegmentOptions{}.block_bytes, heap_handler);
+  if (options.large_heap_bytes != 0)
+    make_heap(large_heap_, "large heap", options.large_heap_bytes, large_heap_block_bytes,
+              large_heap_handler);
+  agreement_.meet();  // messages of the heaps find them everywhere
+}
+
+void OpenSpace::make_heap(std::optional<space::Heap>& heap, const char* name, std::size_t bytes,
+                          std::size_t block_bytes, fabric::HandlerId handler) {
+  const std::size_t chunks = (bytes + space::heap_chunk_bytes - 1) / space::heap_chunk_bytes;
+  space::SegmentOptions options;
+  options.name = name;
+  options.dials.strength = coherence::Strength::automatic;
+  options.bytes = chunks * space::heap_chunk_bytes;
+  options.block_bytes = block_bytes;
+  space::Segment& segment = space_.create_segment(options);
   races_.add_segment(segment);
-  heap_.emplace(job.fabric(), space_, segment, heap_handler);
-  agreement_.meet();  // messages of the heap find it everywhere
+  heap.emplace(job_.fabric(), space_, segment, handler);
 }
 
 void* OpenSpace::create_segment(const space::SegmentOptions& options) {
@@ -275,8 +287,9 @@ void OpenSpace::print_races(const std::vector<space::RacePlace>& places, std::ui
     const space::Segment* const segment = space_.find(place.address);
     std::string where =
         fmt::format("offset {} of segment '{}'", place.address - segment->data(), segment->name());
-    if (heap_->contains(place.address)) {
-      const std::optional<space::Heap::Allocation> allocation = heap_->find(place.address);
+    for (std::optional<space::Heap>* const heap : {&heap_, &large_heap_}) {
+      if (!heap->has_value() || !(*heap)->contains(place.address)) continue;
+      const std::optional<space::Heap::Allocation> allocation = (*heap)->find(place.address);
       where = allocation.has_value() ? fmt::format("byte {} of an allocation of {} bytes in the shared heap",
                                                    place.address - allocation->begin, allocation->bytes)
                                      : "memory of the shared heap that has been freed since";

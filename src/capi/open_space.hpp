@@ -23,7 +23,7 @@ namespace craton::capi {
 /// Limits of what craton.h lets a program ask for.
 inline constexpr std::uint32_t mutexes_most = 1U << 20U;
 inline constexpr std::uint32_t mutexes_default = 1U << 16U;
-inline constexpr unsigned segments_most = 1000;  ///< of the program; the heap is one more
+inline constexpr unsigned segments_most = 1000;  ///< of the program; its heaps are more
 
 struct OpenSpaceOptions {
   unsigned threads = 1;
@@ -32,6 +32,9 @@ struct OpenSpaceOptions {
   unsigned parallel_releases = 1;
   TimeNs heartbeat_ns = 0;
   std::size_t heap_bytes = 0;
+  /// Of another heap, for large allocations, in larger blocks: fewer faults and messages for as many bytes,
+  /// and what two ranks write lies farther apart. 0: there is none.
+  std::size_t large_heap_bytes = 0;
   std::size_t address_bytes = 0;  ///< 0: as space::SpaceOptions has it
   std::string mechanism;
 };
@@ -48,6 +51,7 @@ class OpenSpace {
 
   space::Space& space() noexcept { return space_; }
   space::Heap& heap() noexcept { return *heap_; }
+  space::Heap* large_heap() noexcept { return large_heap_.has_value() ? &*large_heap_ : nullptr; }
   coherence::Counters& counters() noexcept { return space_.protocol().counters(); }
   const Clock& clock() const noexcept { return job_.fabric().clock(); }
 
@@ -66,6 +70,8 @@ class OpenSpace {
   void unlock(std::uint32_t mutex);
 
  private:
+  void make_heap(std::optional<space::Heap>& heap, const char* name, std::size_t bytes,
+                 std::size_t block_bytes, fabric::HandlerId handler);
   void check_mutex(std::uint32_t mutex, const char* asked);
   bool holds(std::uint32_t mutex) const noexcept;
   void print_races(const std::vector<space::RacePlace>& places, std::uint64_t left_out);
@@ -81,6 +87,7 @@ class OpenSpace {
   space::RaceLog races_;
   space::Space space_;
   std::optional<space::Heap> heap_;
+  std::optional<space::Heap> large_heap_;
   std::atomic<unsigned> segments_{0};
   std::atomic<unsigned> in_barrier_{0};
   std::atomic<std::uint64_t> mutexes_seen_{0};                   ///< so many were there when last asked

@@ -128,9 +128,9 @@ bool Exclusive::open_if_allowed(const Place& at, bool write) {
   return true;
 }
 
-/// Under the state lock. What is read and soon after written by one rank after the other, like the result of a
-/// reduction, is asked for to be written at once, which saves a transfer (adaptive migration; Cox and Fowler,
-/// and Stenström et al., both 1993).
+/// Under the state lock. What is read and soon after written by one rank after the other, like the result of
+/// a reduction, is asked for to be written at once, which saves a transfer (adaptive migration; Cox and
+/// Fowler, and Stenström et al., both 1993).
 bool Exclusive::will_write(const Copy& copy) noexcept {
   constexpr std::uint8_t migrations_to_trust = 2;
   return copy.migrations >= migrations_to_trust;

@@ -166,9 +166,9 @@ class LeaseRelease {
   fiber::Mutex release_fence_;              ///< one at a time: nobody may take another's writes for published
   SignatureExchange& exchange_;
   fiber::Mutex known_lock_;
-  Signature known_;                         ///< all that an acquirer of this rank must know
+  Signature known_;                                         ///< all that an acquirer of this rank must know
   std::unique_ptr<std::atomic<std::uint64_t>[]> acquired_;  ///< by rank: the version of what it shows
-  bool known_is_shown_ = true;              ///< to others
+  bool known_is_shown_ = true;                              ///< to others
   std::atomic<bool> has_news_{false};       ///< there is something in it that no barrier has told all
   std::atomic<std::uint64_t> barriers_{0};  ///< whose notices this rank has acquired
   std::atomic<std::uint64_t> shown_{0};     ///< how often something new was

@@ -40,10 +40,10 @@ inline SharedProgram* sharing(const void* caller) noexcept {
   return program == nullptr || program->allocates_privately(caller) ? nullptr : program;
 }
 
-/// The program, if the pointer is one of its heap.
+/// The program, if the pointer is one of its heaps.
 inline SharedProgram* owner_of(const void* pointer) noexcept {
   SharedProgram* const program = shared_program();
-  return program != nullptr && program->heap().contains(pointer) ? program : nullptr;
+  return program != nullptr && program->heap_of(pointer) != nullptr ? program : nullptr;
 }
 
 /// For the C library itself.
@@ -62,7 +62,7 @@ void free_privately(void* pointer) noexcept {
 /// Null, with errno, where there is none.
 Heap::Fresh allocate_fresh(SharedProgram& program, std::size_t bytes) noexcept {
   try {
-    return program.heap().allocate_fresh(bytes);
+    return program.allocate(bytes);
   } catch (const craton::Error& error) {
     if (error.code() != craton::ErrorCode::out_of_resources) program.fail(error.what());
   } catch (const std::bad_alloc&) {
@@ -78,7 +78,7 @@ void* allocate(SharedProgram& program, std::size_t bytes) noexcept {
 /// The allocation that a pointer is, or (where it was aligned) lies in.
 Heap::Allocation allocation_of(SharedProgram& program, const void* pointer, const char* asked) noexcept {
   try {
-    if (const std::optional<Heap::Allocation> found = program.heap().find(pointer)) return *found;
+    if (const std::optional<Heap::Allocation> found = program.heap_of(pointer)->find(pointer)) return *found;
   } catch (const craton::Error& error) {
     program.fail(error.what());
   }
@@ -112,7 +112,7 @@ void release(SharedProgram& program, void* pointer) noexcept {
   const bool may_be_inside = reinterpret_cast<std::uintptr_t>(pointer) % (2 * usual_alignment) == 0;
   void* const begin = may_be_inside ? allocation_of(program, pointer, "free()").begin : pointer;
   try {
-    program.heap().free(begin);
+    program.heap_of(begin)->free(begin);
   } catch (const craton::Error& error) {
     program.fail(error.what());
   }

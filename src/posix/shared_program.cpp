@@ -56,7 +56,8 @@ capi::OpenSpaceOptions open_options(const Options& options, const SharedJob& job
   open.notice_capacity = static_cast<std::size_t>(options.integer(Option::notice_capacity));
   open.parallel_releases = static_cast<unsigned>(options.integer(Option::parallel_releases));
   open.heartbeat_ns = options.duration_ns(Option::heartbeat);
-  open.heap_bytes = job.heap_bytes;
+  open.large_heap_bytes = job.heap_bytes / 4 * 3;
+  open.heap_bytes = job.heap_bytes - open.large_heap_bytes;
   open.address_bytes = job.space_bytes();
   open.mechanism = options.text(Option::vm_mechanism);
   return open;
@@ -100,6 +101,23 @@ SharedProgram::SharedProgram()
 }
 
 SharedProgram::~SharedProgram() = default;
+
+space::Heap::Fresh SharedProgram::allocate(std::size_t bytes) {
+  constexpr std::size_t large_bytes = 16 * space::heap_chunk_bytes;
+  const bool is_large = bytes >= large_bytes;
+  try {
+    return (is_large ? *open_->large_heap() : open_->heap()).allocate_fresh(bytes);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::out_of_resources) throw;
+  }
+  return (is_large ? open_->heap() : *open_->large_heap()).allocate_fresh(bytes);
+}
+
+space::Heap* SharedProgram::heap_of(const void* address) noexcept {
+  if (open_->heap().contains(address)) return &open_->heap();
+  space::Heap* const large = open_->large_heap();
+  return large != nullptr && large->contains(address) ? large : nullptr;
+}
 
 void SharedProgram::agree_on_image(space::Agreement& agreement) {
   const std::vector<std::uint64_t> all = agreement.gather(image_.fingerprint());

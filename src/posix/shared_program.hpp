@@ -40,6 +40,11 @@ class SharedProgram final : public omp::Platform {
 
   fabric::Rank rank() const noexcept { return job_->rank(); }
   space::Heap& heap() noexcept override { return open_->heap(); }
+  /// For what the program allocates: large memory from a heap of its own, and either from the other where it
+  /// is full. Any thread; blocks. \throws Error out_of_resources, peer_lost
+  space::Heap::Fresh allocate(std::size_t bytes);
+  /// The heap that an address lies in; null: none.
+  space::Heap* heap_of(const void* address) noexcept;
   Stacks& stacks() noexcept { return *stacks_; }
   space::OwnedSegment& stack_segment() noexcept { return *stack_segment_; }
   /// All memory that ranks share.

@@ -38,7 +38,8 @@ void threads_notify_waiters(RankContext& c) {
   c.barrier();
 }
 
-/// A thread in the background sleeps until it is called, or until the time; what else goes on does not wake it.
+/// A thread in the background sleeps until it is called, or until the time; what else goes on does not wake
+/// it.
 void background_threads_sleep(RankContext& c) {
   c.start(8);
   const std::uint64_t rounds = c.count(4, 200);

@@ -74,7 +74,7 @@ TEST_P(Transfers, PutsAndGetsOfAllSizesAtOddOffsets) {
 
 TEST_P(Transfers, LargeOnesBothWaysAtOnce) {
   run_ranks(2, options(), [](TestRank& self) {
-    // Each byte that is compared takes up to fifty times as long where it is watched.
+  // Each byte that is compared takes up to fifty times as long where it is watched.
 #if defined(__SANITIZE_THREAD__)
     constexpr std::size_t bytes = 2U << 20;
 #elif defined(__SANITIZE_ADDRESS__)
