@@ -54,6 +54,7 @@ struct alignas(64) Counters {
   Count releases{0};              ///< release fences
   Count acquires{0};              ///< acquire fences
   Count heartbeats{0};  ///< of them and of releases: by a rank that had not synchronised for a while
+  Count regions{0};     ///< of OpenMP programs, over several ranks, that this rank ran a part of
   // Time in nanoseconds, of all threads together.
   Count fault_ns{0};    ///< in faults
   Count barrier_ns{0};  ///< in barriers of the space

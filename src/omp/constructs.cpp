@@ -1,9 +1,6 @@
 #include "omp/constructs.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
@@ -18,7 +15,8 @@ void run_region(const Region& region, std::uint32_t threads) {
 }
 
 void begin_region(const Region& region, std::uint32_t threads) {
-  if (Runtime* const here = runtime()) here->begin_region(region, threads);
+  if (Runtime* const here = runtime()) return here->begin_region(region, threads);
+  if (region.prepare != nullptr) region.prepare(region.data, 1);
 }
 
 void end_region() {
@@ -27,6 +25,13 @@ void end_region() {
 
 void barrier(std::uint32_t site) {
   if (Team* const team = self().state.team) team->meet(site);
+}
+
+bool cancellable_barrier(std::uint32_t site) {
+  Team* const team = self().state.team;
+  if (team == nullptr) return false;
+  if (!team->cancellation().is_region_cancelled()) team->meet(site);
+  return team->cancellation().is_region_cancelled();
 }
 
 Loop loop_of(Schedule schedule, std::uint64_t chunk, const Iterations& iterations, bool ordered) {
@@ -52,6 +57,28 @@ Loop sections_of(std::uint64_t count) {
 void begin_share(const Loop& loop) {
   TeamState& state = self().state;
   state.position = {.loop = loop, .number = ++state.shares};
+}
+
+void begin_doacross(Loop loop, std::span<const std::uint64_t> counts) {
+  TeamState& state = self().state;
+  loop.doacross = state.team != nullptr && state.team->size() > 1;
+  begin_share(loop);
+  if (loop.doacross) state.team->doacross().enter(state.position, counts);
+}
+
+std::size_t doacross_dimensions() {
+  const TeamState& state = self().state;
+  return state.position.loop.doacross ? state.team->doacross().dimensions(state.position) : 0;
+}
+
+void post(std::span<const std::uint64_t> iteration) {
+  const TeamState& state = self().state;
+  state.team->doacross().post(state.position, iteration);
+}
+
+void wait_for_post(std::span<const std::uint64_t> iteration) {
+  const TeamState& state = self().state;
+  state.team->doacross().wait(state.position, iteration);
 }
 
 bool next_chunk(LoopPosition*& position) {
@@ -82,6 +109,7 @@ void end_share() {
   TeamState& state = self().state;
   if (state.team != nullptr) {
     if (state.position.loop.ordered && state.team->size() > 1) state.team->turns().end(state.position.number);
+    if (state.position.loop.doacross) state.team->doacross().end(state.position.number);
   } else if (state.memory != nullptr) {
     std::free(std::exchange(state.memory, nullptr));
   }
@@ -113,12 +141,19 @@ void unlock_critical(const void* name) {
   if (here != nullptr) here->guard([&] { here->locks().unlock_critical(name, here->unlock_publishes()); });
 }
 
-void refuse(const char* entry) {
-  const std::string message = fmt::format(
-      "cannot run {}: this OpenMP runtime does not have it yet; build the program without it", entry);
-  if (Runtime* const here = runtime()) here->platform().fail(message);
-  static_cast<void>(std::fprintf(stderr, "craton: %s\n", message.c_str()));
-  std::abort();
+void run_target(void (*function)(void*), void* data, std::uint32_t thread_limit) {
+  Thread& thread = self();
+  Task initial;
+  if (const Runtime* const here = runtime()) initial.icvs = here->initial_icvs();
+  if (thread_limit != 0) initial.icvs.thread_limit = thread_limit;
+  const TeamState outer = std::exchange(thread.state, TeamState{});
+  Task* const task = std::exchange(thread.task, &initial);
+  // While a region of several ranks runs there cannot be another one.
+  const bool was_master = std::exchange(thread.is_master, thread.is_master && outer.active_level == 0);
+  function(data);
+  thread.is_master = was_master;
+  thread.task = task;
+  thread.state = outer;
 }
 
 }  // namespace craton::omp

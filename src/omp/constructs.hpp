@@ -3,7 +3,9 @@
 /// each ABI are a few lines over these. All for the calling thread, and right outside of regions as well.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "omp/loops.hpp"
 #include "omp/team.hpp"
@@ -27,12 +29,22 @@ void begin_region(const Region& region, std::uint32_t threads);
 void end_region();
 
 void barrier(std::uint32_t site);
+/// The same in a region that may be cancelled. \returns whether it is, so that the caller goes to its end
+bool cancellable_barrier(std::uint32_t site);
 
 /// A loop with the schedule that the program, or for Schedule::runtime the user, has chosen.
 Loop loop_of(Schedule schedule, std::uint64_t chunk, const Iterations& iterations, bool ordered = false);
 Loop sections_of(std::uint64_t count);
 /// Meets a work share.
 void begin_share(const Loop& loop);
+/// Meets a doacross loop. \param counts see Doacross::enter
+void begin_doacross(Loop loop, std::span<const std::uint64_t> counts);
+/// How many numbers name one of its iterations; 0: the caller is alone, so that nobody waits.
+std::size_t doacross_dimensions();
+/// The iteration is done.
+void post(std::span<const std::uint64_t> iteration);
+/// Blocks until it is.
+void wait_for_post(std::span<const std::uint64_t> iteration);
 /// The next chunk of the one met last, as LoopPosition's first and last. \returns false if there is none
 bool next_chunk(LoopPosition*& position);
 
@@ -54,7 +66,8 @@ void* give_all(void* pointer, std::uint32_t site);
 void lock_critical(const void* name);
 void unlock_critical(const void* name);
 
-/// Ends the job: the program asks for what is not there.
-[[noreturn]] void refuse(const char* entry);
+/// Runs a target region: here, since there are no devices, as if it were the program's initial thread.
+/// \param thread_limit of its regions; 0: as the control variables say
+void run_target(void (*function)(void*), void* data, std::uint32_t thread_limit);
 
 }  // namespace craton::omp

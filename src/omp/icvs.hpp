@@ -26,6 +26,7 @@ struct Icvs {
   std::int32_t chunk = 1;
   std::uint32_t thread_limit = no_thread_limit;
   std::int32_t default_device = 0;
+  std::uint64_t default_allocator = 1;  ///< as in omp_allocator_handle_t
 };
 
 }  // namespace craton::omp

@@ -122,7 +122,7 @@ void Loops::take_share(Slot& slot, const LoopPosition& position, std::uint64_t u
     const std::uint64_t rest = ahead > 0 || given >= total ? 0 : total - given;
     std::uint64_t share = rest / (shares_a_rank * shape_.ranks);
     // Who waits for the iteration before its own should not wait for another rank's whole share.
-    if (position.loop.ordered) share = 0;
+    if (position.loop.ordered || position.loop.doacross) share = 0;
     share = std::min(rest, std::max<std::uint64_t>(share, shape_.local));
     const std::uint64_t desired = rest == 0 ? seen : std::uint64_t{turn} << turn_shift | (given + share);
     std::uint64_t previous = 0;

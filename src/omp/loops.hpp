@@ -48,6 +48,7 @@ enum class WorkKind : std::uint32_t { none, fixed, dynamic, guided, sections };
 struct Loop {
   WorkKind kind = WorkKind::none;
   bool ordered = false;
+  bool doacross = false;    ///< iterations wait for others: see Doacross
   std::uint64_t chunk = 0;  ///< iterations; 0: the same for each thread (static)
   Iterations iterations;
 };

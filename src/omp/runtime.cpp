@@ -33,11 +33,11 @@ enum Word : std::uint32_t {
   limit_and_level,
   teams,
   shares,
+  allocator,
   loop_chunk,
   loop_start,
   loop_step,
   loop_end,
-  loop_count,
   words
 };
 static_assert(words <= space::BarrierNote::words_at_most);
@@ -62,8 +62,9 @@ space::BarrierNote note_of(const Region& region, const Icvs& icvs, const TeamSta
   space::BarrierNote note;
   auto& word = note.words;
   const Loop& loop = region.loop;
-  word[site_and_kind] = pack(
-      region.site, static_cast<std::uint32_t>(loop.kind) | (loop.ordered ? 1U << 8U : 0U) | number << 16U);
+  word[site_and_kind] =
+      pack(region.site, static_cast<std::uint32_t>(loop.kind) | (loop.ordered ? 1U << 8U : 0U) |
+                            (region.reduces ? 1U << 9U : 0U) | number << 16U);
   word[function] = reinterpret_cast<std::uintptr_t>(region.function);
   word[data] = reinterpret_cast<std::uintptr_t>(region.data);
   word[size_and_ranks] = pack(shape.size, shape.ranks);
@@ -71,13 +72,13 @@ space::BarrierNote note_of(const Region& region, const Icvs& icvs, const TeamSta
   word[schedule_and_marks] = pack(icvs.schedule, marks_of(icvs));
   word[limit_and_level] = pack(icvs.thread_limit, outer.level);
   word[shares] = shares_before;
-  note.count = shares + 1;
+  word[allocator] = icvs.default_allocator;
+  note.count = allocator + 1;
   if (loop.kind == WorkKind::none) return note;
   word[loop_chunk] = loop.chunk;
   word[loop_start] = loop.iterations.start;
   word[loop_step] = loop.iterations.step;
   word[loop_end] = loop.iterations.end;
-  word[loop_count] = loop.iterations.count;
   note.count = words;
   return note;
 }
@@ -87,16 +88,17 @@ Region region_of(const space::BarrierNote& note) noexcept {
   Region region{.function = reinterpret_cast<void (*)(void*)>(word[function]),
                 .data = reinterpret_cast<void*>(word[data]),
                 .loop = {},
+                .reduces = (high(word[site_and_kind]) >> 9U & 1U) != 0,
                 .site = low(word[site_and_kind])};
   if (note.count < words) return region;
   const std::uint32_t kind = high(word[site_and_kind]);
-  region.loop = {.kind = static_cast<WorkKind>(kind & 0xffU),
-                 .ordered = (kind >> 8U & 1U) != 0,
-                 .chunk = word[loop_chunk],
-                 .iterations = {.start = word[loop_start],
-                                .step = word[loop_step],
-                                .end = word[loop_end],
-                                .count = word[loop_count]}};
+  region.loop = {
+      .kind = static_cast<WorkKind>(kind & 0xffU),
+      .ordered = (kind >> 8U & 1U) != 0,
+      .chunk = word[loop_chunk],
+      // The loops that regions begin with are of signed variables.
+      .iterations = Iterations::of(static_cast<long>(word[loop_start]), static_cast<long>(word[loop_end]),
+                                   static_cast<long>(word[loop_step]))};
   return region;
 }
 
@@ -111,7 +113,8 @@ Icvs icvs_of(const space::BarrierNote& note) noexcept {
           .schedule = low(word[schedule_and_marks]),
           .chunk = static_cast<std::int32_t>(high(word[threads_and_chunk])),
           .thread_limit = low(word[limit_and_level]),
-          .default_device = static_cast<std::int16_t>(marks >> 16U)};
+          .default_device = static_cast<std::int16_t>(marks >> 16U),
+          .default_allocator = word[allocator]};
 }
 
 Team::Shape shape_of(fabric::Rank own, fabric::Rank ranks, std::uint32_t size) noexcept {
@@ -171,6 +174,10 @@ void Runtime::arrived(void* self, fabric::Rank source, const std::byte* payload,
   std::memcpy(&message, payload, sizeof message);
   if (message.kind == Message::Kind::turn) {
     here.outer_team_.turns().arrived(source, message);
+  } else if (message.kind == Message::Kind::cancelled) {
+    here.outer_team_.cancellation().arrived(message);
+  } else if (message.kind == Message::Kind::posted) {
+    here.outer_team_.doacross().arrived(source, message);
   } else {
     here.outer_team_.tasks().arrived(source, message);
   }
@@ -216,11 +223,7 @@ std::uint32_t Runtime::resolve(const Thread& thread, std::uint32_t asked) {
   if (asked == 0) threads = is_outer || icvs.threads_are_chosen ? icvs.threads : settings_.threads_a_rank;
   if (icvs.dynamic) threads = std::min(threads, is_outer ? default_threads() : settings_.threads_a_rank);
   if (icvs.thread_limit == no_thread_limit || threads == 1) return threads;
-  if (state.active_level == 0) {
-    threads = std::min(threads, icvs.thread_limit);
-    busy_.store(threads, std::memory_order_relaxed);
-    return threads;
-  }
+  if (state.active_level == 0) return std::min(threads, icvs.thread_limit);
   std::uint32_t busy = busy_.load(std::memory_order_relaxed);
   std::uint32_t granted = 1;
   do {
@@ -249,13 +252,14 @@ void Runtime::begin_region(const Region& region, std::uint32_t threads) {
   }
   Team& team = is_outer ? outer_team_ : take_idle_team();
   beginning.shares = team.shares();
+  if (region.prepare != nullptr) region.prepare(region.data, size);
   if (is_outer) {
     platform_.flush_output();
     in_outer_region_.store(true, std::memory_order_relaxed);
     beginning.number = ++regions_ & 0xffffU;
     space::BarrierNote note =
         note_of(region, beginning.icvs, outer, beginning.shape, beginning.shares, beginning.number);
-    note.words[Word::teams] = pack(teams_.number, teams_.count);
+    note.words[Word::teams] = pack(outer.league.number, outer.league.count);
     guard([&] { beginning.reach = platform_.space().barrier().tell(beginning.shape.ranks, note); });
   }
   start(team, beginning, is_outer ? outer_workers_ : team.workers());
@@ -280,6 +284,15 @@ void Runtime::end_region() {
 /// Begins the region in this rank, and has other threads run their parts of it.
 void Runtime::start(Team& team, const Team::Beginning& beginning, std::vector<Worker*>& workers) {
   team.begin(beginning);
+  const std::uint32_t limit = beginning.icvs.thread_limit;
+  if (limit != no_thread_limit && beginning.outer.active_level == 0) {
+    // What the region leaves is for those inside of it: each rank has a part.
+    const std::uint32_t rest = limit - std::min(limit, beginning.shape.size);
+    const fabric::Rank ranks = beginning.shape.ranks;
+    busy_.store(limit - rest / ranks - (beginning.shape.own < rest % ranks ? 1 : 0),
+                std::memory_order_relaxed);
+  }
+  if (beginning.shape.ranks > 1) coherence::Counters::add(platform_.space().protocol().counters().regions);
   for (std::uint32_t local = 1; local < beginning.shape.local; ++local) {
     if (workers.size() < local) workers.push_back(&take_idle_worker());
     Worker& worker = *workers[local - 1];
@@ -344,8 +357,8 @@ void Runtime::work() {
       guard([&] { platform_.space().barrier().gather(note.reach, region.site); });
       continue;
     }
-    teams_ = {.number = low(note.words[Word::teams]), .count = high(note.words[Word::teams])};
-    const TeamState outer{.level = high(note.words[limit_and_level]), .position = {}};
+    const League league{.number = low(note.words[Word::teams]), .count = high(note.words[Word::teams])};
+    const TeamState outer{.level = high(note.words[limit_and_level]), .position = {}, .league = league};
     start(outer_team_,
           {.shape = shape_of(rank_, ranks, size),
            .outer = outer,
@@ -368,7 +381,7 @@ void Runtime::stop() {
   CRATON_ASSERT(rank_ == 0U);
   if (ranks_ == 1) return;
   space::BarrierNote note;  // no function: there are no more regions
-  note.count = shares + 1;
+  note.count = allocator + 1;
   std::fill_n(note.words.begin(), note.count, 0);
   guard([&] { platform_.space().barrier().tell(ranks_, note); });
 }

@@ -43,6 +43,10 @@ class Runtime {
   const Icvs& initial_icvs() const noexcept { return initial_icvs_; }
   Spin spin() const noexcept { return spin_; }
   fabric::RemoteAddress loop_words_at() const noexcept { return word_at(offsetof(Words, loops)); }
+  /// Where a word of rank 0's lies.
+  fabric::RemoteAddress word_at(std::size_t offset) const noexcept {
+    return {.rank = 0, .region = platform_.first_region(), .offset = offset};
+  }
   Locks& locks() noexcept { return locks_; }
   /// Whether another rank may take a lock that is unlocked here before this rank's next release.
   bool unlock_publishes() const noexcept {
@@ -73,13 +77,6 @@ class Runtime {
   /// The word of rank 0's notes that says where in the program it is.
   static constexpr std::uint32_t site_word = 0;
 
-  /// The league of `teams` constructs on the host, which run one after the other.
-  struct Teams {
-    std::uint32_t number = 0;
-    std::uint32_t count = 1;
-  };
-  Teams& teams() noexcept { return teams_; }
-
   /// Runs what may meet the end of another rank or of some resource, which ends the job.
   template <typename Body>
   auto guard(const Body& body) noexcept {
@@ -92,9 +89,6 @@ class Runtime {
   [[noreturn]] void fail(const Error& error) noexcept;
 
  private:
-  fabric::RemoteAddress word_at(std::size_t offset) const noexcept {
-    return {.rank = 0, .region = platform_.first_region(), .offset = offset};
-  }
   static void arrived(void* self, fabric::Rank source, const std::byte* payload, std::size_t bytes) noexcept;
   static void run_worker(void* argument);
   std::uint32_t resolve(const Thread& thread, std::uint32_t asked);
@@ -113,7 +107,6 @@ class Runtime {
   fabric::RegionMemory memory_;
   Locks locks_;
   Team outer_team_;
-  Teams teams_;
   std::uint32_t regions_ = 0;                        ///< of several ranks, started so far
   std::array<std::atomic<bool>, 256> task_sites_{};  ///< by site, modulo their number
   std::atomic<bool> in_outer_region_{false};
@@ -121,7 +114,8 @@ class Runtime {
   fiber::Mutex idle_lock_;
   std::vector<Worker*> idle_workers_;
   Team* idle_teams_ = nullptr;
-  std::atomic<std::uint32_t> busy_{1};  ///< threads in regions, where there is a limit
+  /// Threads in regions, where there is a limit: those of this rank may be so many more until it is reached.
+  std::atomic<std::uint32_t> busy_{1};
 };
 
 /// The rank's runtime; null before start().

@@ -175,6 +175,11 @@ std::optional<std::size_t> take_bytes(Reader& reader) {
   return *number << shift;
 }
 
+/// By their numbers, from 1.
+constexpr std::array<const char*, 8> allocators{
+    "omp_default_mem_alloc", "omp_large_cap_mem_alloc", "omp_const_mem_alloc", "omp_high_bw_mem_alloc",
+    "omp_low_lat_mem_alloc", "omp_cgroup_mem_alloc",    "omp_pteam_mem_alloc", "omp_thread_mem_alloc"};
+
 const char* text_of(bool flag) noexcept {
   return flag ? "TRUE" : "FALSE";
 }
@@ -205,6 +210,15 @@ Settings Settings::parse(std::uint32_t threads_a_rank, Variable variable, Warn w
   settings.teams = to_int(variables.read_number("OMP_NUM_TEAMS", 1).value_or(0));
   settings.teams_thread_limit = to_int(variables.read_number("OMP_TEAMS_THREAD_LIMIT", 1).value_or(0));
   settings.cancellation = variables.read_flag("OMP_CANCELLATION").value_or(false);
+  icvs.default_allocator = variables
+                               .read("OMP_ALLOCATOR",
+                                     [](Reader& reader) -> std::optional<std::uint64_t> {
+                                       for (std::size_t i = 0; i < allocators.size(); ++i) {
+                                         if (reader.take_word(allocators[i])) return i + 1;
+                                       }
+                                       return std::nullopt;
+                                     })
+                               .value_or(1);
   settings.display_affinity = variables.read_flag("OMP_DISPLAY_AFFINITY").value_or(false);
   if (const char* const format = variables.text("OMP_AFFINITY_FORMAT")) settings.affinity_format = format;
   settings.wait_policy = variables
@@ -276,12 +290,12 @@ std::string Settings::text(std::uint32_t default_threads, bool verbose) const {
   add("OMP_MAX_ACTIVE_LEVELS", icvs.max_active_levels);
   add("OMP_NUM_TEAMS", teams);
   add("OMP_TEAMS_THREAD_LIMIT", teams_thread_limit);
-  add("OMP_CANCELLATION", "FALSE");
+  add("OMP_CANCELLATION", text_of(cancellation));
   add("OMP_DEFAULT_DEVICE", icvs.default_device);
   add("OMP_MAX_TASK_PRIORITY", max_task_priority);
   add("OMP_DISPLAY_AFFINITY", text_of(display_affinity));
   add("OMP_AFFINITY_FORMAT", affinity_format);
-  add("OMP_ALLOCATOR", "omp_default_mem_alloc");
+  add("OMP_ALLOCATOR", allocators[icvs.default_allocator - 1]);
   add("OMP_TARGET_OFFLOAD", "DEFAULT");
   if (verbose) {
     add("GOMP_CPU_AFFINITY", "");

@@ -28,7 +28,7 @@ struct Settings {
   std::int32_t max_task_priority = 0;
   std::int32_t teams = 0;               ///< OMP_NUM_TEAMS
   std::int32_t teams_thread_limit = 0;  ///< OMP_TEAMS_THREAD_LIMIT
-  bool cancellation = false;            ///< asked for; not supported
+  bool cancellation = false;            ///< OMP_CANCELLATION
   bool display_affinity = false;
   std::string affinity_format = "level %L thread %i affinity %A";
   enum class Display : std::uint8_t { no, yes, verbose } display = Display::no;

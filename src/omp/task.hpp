@@ -14,18 +14,23 @@
 namespace craton::omp {
 
 class Depends;
+class TaskPool;
 
 /// What a taskgroup waits for: all tasks made in it, and what they make, on any rank.
 struct TaskGroup {
   TaskGroup* outer = nullptr;
+  void* reductions = nullptr;  ///< that its tasks may take part in, as the ABI knows them
+  bool is_share = false;       ///< of a work share: the program has not begun it, and does not cancel it
+  std::atomic<bool> is_cancelled{false};
   std::atomic<std::uint32_t> left{0};
 };
 
 /// A task of another rank that is run here. It goes back when it, and all that it has made, has ended.
 struct Loan {
   fabric::Rank owner;
-  std::uint64_t id;    ///< at the owner
-  std::uint32_t left;  ///< of these tasks; with the pool's lock
+  std::uint64_t id;                       ///< at the owner
+  std::uint32_t left;                     ///< of these tasks; with the pool's lock
+  std::atomic<bool> is_cancelled{false};  ///< the group of its task, by some task of the loan
 };
 
 struct Task {
@@ -33,6 +38,7 @@ struct Task {
   Task* parent = nullptr;  ///< on this rank; null for implicit tasks of other ranks' regions, and for loans
   bool is_final = false;
   TaskGroup* group = nullptr;              ///< innermost
+  void* reductions = nullptr;              ///< those of its group, where that is none of this rank's
   Loan* loan = nullptr;                    ///< that it belongs to
   std::atomic<std::uint32_t> children{0};  ///< that it made, and that have not ended
   std::unique_ptr<Depends> depends;        ///< of its children; with the pool's lock
@@ -44,10 +50,13 @@ struct Task {
   void* allocation = nullptr;  ///< that it lies in; null for a loan
   std::size_t block_bytes = 0;
   std::int32_t priority = 0;
-  bool learns = false;       ///< its rank has yet to see what the owner of its loan knew
-  bool has_ended = false;    ///< and stays for its children
-  std::uint64_t number = 0;  ///< in the order in which tasks became ready
-  Task* before = nullptr;    ///< in the queue
+  TaskPool* pool = nullptr;                    ///< of a task with an event, unless it is run at once
+  std::atomic<std::uint32_t> ends_to_come{1};  ///< of its code, and the fulfilment of its event if it has one
+  bool may_be_dropped = false;                 ///< where it is cancelled before it has begun
+  bool learns = false;                         ///< its rank has yet to see what the owner of its loan knew
+  bool has_ended = false;                      ///< and stays for its children
+  std::uint64_t number = 0;                    ///< in the order in which tasks became ready
+  Task* before = nullptr;                      ///< in the queue
   Task* after = nullptr;
   std::atomic<std::uint32_t> waits_for{0};  ///< tasks that must end before
   std::vector<Task*> successors;            ///< that wait for this one

@@ -20,6 +20,7 @@ Message TaskPool::message_of(Message::Kind kind) const noexcept {
           .region = region_.load(std::memory_order_relaxed),
           .id = 0,
           .value = 0,
+          .part = 0,
           .meeting = meeting_.load(std::memory_order_relaxed),
           .task = {}};
 }
@@ -114,6 +115,7 @@ bool TaskPool::lend(Message& message) {
   message.id = reinterpret_cast<std::uintptr_t>(task);
   message.task = {.function = task->function,
                   .block = task->block,
+                  .reductions = task->group != nullptr ? task->group->reductions : task->reductions,
                   .icvs = task->icvs,
                   .priority = task->priority,
                   .is_final = task->is_final};
@@ -182,6 +184,32 @@ void TaskPool::return_loan(Loan& loan) {
   delete &loan;
 }
 
+void TaskPool::cancel_group_at(Runtime& runtime, const Loan& loan) {
+  const Message message{.kind = Message::Kind::cancelled_group,
+                        .region = 0,
+                        .id = loan.id,
+                        .value = 0,
+                        .part = 0,
+                        .meeting = 0,
+                        .task = {}};
+  static_cast<void>(
+      runtime.platform().fabric().send(loan.owner, runtime.message_handler(), &message, sizeof message));
+}
+
+void TaskPool::fulfil_at(Runtime& runtime, fabric::Rank owner, const Task& task) {
+  Platform& platform = runtime.platform();
+  platform.flush_output();
+  runtime.guard([&] { platform.space().publish(); });
+  const Message message{.kind = Message::Kind::fulfilled,
+                        .region = 0,
+                        .id = reinterpret_cast<std::uintptr_t>(&task),
+                        .value = 0,
+                        .part = 0,
+                        .meeting = 0,
+                        .task = {}};
+  static_cast<void>(platform.fabric().send(owner, runtime.message_handler(), &message, sizeof message));
+}
+
 // ---- Messages
 
 void TaskPool::arrived(fabric::Rank source, const Message& message) {
@@ -211,13 +239,15 @@ void TaskPool::arrived(fabric::Rank source, const Message& message) {
       break;
     }
     case Message::Kind::lend: {
-      auto* const loan = new Loan{.owner = source, .id = message.id, .left = 1};  // till it is returned
+      auto* const loan = new Loan{
+          .owner = source, .id = message.id, .left = 1, .is_cancelled = false};  // till it is returned
       auto* const task = new Task;
       task->icvs = message.task.icvs;
       task->is_final = message.task.is_final;
       task->loan = loan;
       task->function = message.task.function;
       task->block = message.task.block;
+      task->reductions = message.task.reductions;
       task->priority = message.task.priority;
       task->learns = true;
       is_asking_.store(false, std::memory_order_release);
@@ -239,7 +269,28 @@ void TaskPool::arrived(fabric::Rank source, const Message& message) {
       returned_count_.fetch_add(1, std::memory_order_release);
       break;
     }
-    case Message::Kind::turn:  // see Loops
+    case Message::Kind::cancelled_group:
+      // It is there, since the loan is not back.
+      if (TaskGroup* const group = reinterpret_cast<Task*>(message.id)->group)
+        group->is_cancelled.store(true, std::memory_order_release);
+      break;
+    case Message::Kind::fulfilled: {
+      auto* const task = reinterpret_cast<Task*>(message.id);
+      if (task->pool != nullptr) {
+        TaskPool& pool = *task->pool;  // which may be that of an inner team
+        {
+          const std::lock_guard lock(pool.lock_);
+          pool.returned_.push_back({.borrower = source, .task = task});
+          pool.returned_count_.fetch_add(1, std::memory_order_release);
+        }
+        return pool.wake();
+      }
+      task->ends_to_come.fetch_sub(1, std::memory_order_acq_rel);  // who runs it waits for that
+      break;
+    }
+    case Message::Kind::turn:       // see Turns
+    case Message::Kind::posted:     // see Doacross
+    case Message::Kind::cancelled:  // see Cancellation
       break;
   }
   wake();

@@ -5,6 +5,7 @@
 
 #include "base/assert.hpp"
 #include "omp/runtime.hpp"
+#include "omp/tasks.hpp"
 #include "omp/thread.hpp"
 
 namespace craton::omp {
@@ -132,12 +133,13 @@ void TaskPool::run(Thread& thread, Task& task) {
     if (task.learns) runtime_.guard([&] { runtime_.platform().space().learn(task.loan->owner); });
   }
   Task* const before = std::exchange(thread.task, &task);
-  task.function(task.block);
+  if (!task.may_be_dropped || !(is_region_cancelled() || is_group_cancelled())) task.function(task.block);
   thread.task = before;
   finish(task);
 }
 
 void TaskPool::finish(Task& task) {
+  if (task.ends_to_come.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   if (task.allocation != nullptr) runtime_.give_block(task.allocation, task.block_bytes);
   Loan* const loan = task.loan;
   bool is_last_of_loan = false;
@@ -261,6 +263,29 @@ void TaskPool::wait_for_dependences(Thread& thread, std::span<const Dependence> 
        [&] { return probe.waits_for.load(std::memory_order_acquire) == 0; });
   // Whoever made it so may still be at the successors that it is one of.
   const std::lock_guard lock(lock_);
+}
+
+void TaskPool::wait_for_event(Thread& thread, const Task& task) {
+  // Whoever fulfils it wakes those who wait in the fabric.
+  const FabricWait here(*this);
+  fabric::Fabric& fabric = runtime_.platform().fabric();
+  const auto is_fulfilled = [&] { return task.ends_to_come.load(std::memory_order_acquire) == 1; };
+  while (!is_fulfilled()) {
+    if (Task* const child = take(Pick::children, &task, nullptr)) {
+      run(thread, *child);
+    } else if (Task* const other = take(Pick::any, nullptr, nullptr)) {
+      run(thread, *other);
+    } else {
+      if (returned_count_.load(std::memory_order_acquire) != 0) settle_returned();
+      if (asker_count_.load(std::memory_order_relaxed) != 0) answer_askers();
+      static_cast<void>(fabric.wait_until([&] {
+        return is_fulfilled() || queued_.load(std::memory_order_acquire) != 0 ||
+               returned_count_.load(std::memory_order_acquire) != 0 ||
+               asker_count_.load(std::memory_order_acquire) != 0 || fabric.lost_ranks() != 0;
+      }));
+      runtime_.end_if_lost();
+    }
+  }
 }
 
 void TaskPool::wait_for_group(Thread& thread, const TaskGroup& group) {

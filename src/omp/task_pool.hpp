@@ -65,6 +65,8 @@ class TaskPool {
   /// Each blocks, and runs what tasks it may meanwhile. \throws nothing: a dead rank ends the process
   void wait_for_children(Thread& thread);
   void wait_for_dependences(Thread& thread, std::span<const Dependence> items);
+  /// Until the event of the caller's task, which it runs itself, is fulfilled.
+  void wait_for_event(Thread& thread, const Task& task);
   void wait_for_group(Thread& thread, const TaskGroup& group);
   /// Until the condition holds, for a thread whose own task may be left for any other.
   void wait_at_barrier(Thread& thread, FunctionRef<bool()> condition);
@@ -89,6 +91,12 @@ class TaskPool {
   };
   /// Makes all who wait look again.
   void wake();
+  /// One of a task's ends has come: that of its code, or its event. With the last one it is gone. Any thread.
+  void finish(Task& task);
+  /// Tells another rank that the event of a task of its is fulfilled.
+  static void fulfil_at(Runtime& runtime, fabric::Rank owner, const Task& task);
+  /// Tells the owner of a loan that the group of its task is cancelled.
+  static void cancel_group_at(Runtime& runtime, const Loan& loan);
   /// All ranks have met, and are about to leave.
   void left_barrier() noexcept;
 
@@ -113,7 +121,6 @@ class TaskPool {
   void wait(Thread& thread, Pick pick, const TaskGroup* group, bool serves_fabric, FunctionRef<bool()> done);
   Task* take(Pick pick, const Task* parent, const TaskGroup* group);
   void run(Thread& thread, Task& task);
-  void finish(Task& task);
   bool finish_locked(Task& task);
   void release_parent(Task& parent);
   void enqueue(Task& task);

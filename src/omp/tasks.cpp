@@ -28,47 +28,134 @@ void inherit(Task& task, Task& parent, bool is_final) {
   task.parent = &parent;
   task.is_final = is_final || parent.is_final;
   task.group = parent.group;
+  task.reductions = parent.reductions;
   task.loan = parent.loan;
 }
 
 /// With a block of its own where the program's is not to be changed.
 void run_function(Thread& thread, Task& task, const TaskSpec& spec) {
-  std::unique_ptr<std::byte[]> memory;
+  void* allocation = nullptr;
   void* block = spec.data;
   Task* const before = std::exchange(thread.task, &task);
   if (spec.copy != nullptr) {
-    memory = std::make_unique<std::byte[]>(spec.bytes + spec.alignment);
-    const auto first = reinterpret_cast<std::uintptr_t>(memory.get());
+    allocation = take_block(spec.bytes + spec.alignment);
+    const auto first = reinterpret_cast<std::uintptr_t>(allocation);
     block = reinterpret_cast<void*>((first + spec.alignment - 1) / spec.alignment * spec.alignment);
   }
   fill_block(spec, block);
   spec.function(block);
+  if (allocation != nullptr) give_block(allocation, spec.bytes + spec.alignment);
   thread.task = before;
 }
 
-/// Where no other thread of the team is to run anything, all that a task makes has ended when it ends.
+// An event is the task that it belongs to, and above that the task's rank.
+constexpr unsigned event_rank_shift = 48;
+constexpr std::uintptr_t event_task_mask = (std::uintptr_t{1} << event_rank_shift) - 1;
+
+/// Gives a task its event, if it is to have one: a variable of the program's, which its block begins with.
+void make_event(Task& task, const TaskSpec& spec) {
+  if (spec.event == nullptr) return;
+  task.ends_to_come.store(2, std::memory_order_relaxed);
+  const std::uintptr_t rank = runtime() != nullptr ? runtime()->rank() : 0;
+  *spec.event = rank << event_rank_shift | reinterpret_cast<std::uintptr_t>(&task);
+  if (spec.data != nullptr) std::memcpy(spec.data, spec.event, sizeof *spec.event);
+}
+
+bool is_fulfilled(const Task& task) noexcept {
+  return task.ends_to_come.load(std::memory_order_acquire) == 1;
+}
+
+/// Outside of all regions all that a task makes has ended when it ends.
 void run_alone(Thread& thread, const TaskSpec& spec) {
   Task task;
   inherit(task, *thread.task, spec.is_final);
+  make_event(task, spec);
   run_function(thread, task, spec);
+  if (is_fulfilled(task) || runtime() == nullptr) return;
+  fabric::Fabric& fabric = runtime()->platform().fabric();
+  static_cast<void>(fabric.wait_until([&] { return is_fulfilled(task) || fabric.lost_ranks() != 0; }));
+  runtime()->end_if_lost();
+}
+
+/// That a task would cancel.
+TaskGroup* group_of(const Task& task) noexcept {
+  TaskGroup* const group = task.group;
+  return group != nullptr && group->is_share && group->outer != nullptr ? group->outer : group;
+}
+
+/// Whether a task is better run by who makes it, before it goes on.
+bool is_run_at_once(const Thread& thread, const TaskSpec& spec, const Team& team, const TaskPool& pool) {
+  if (!spec.is_deferred || thread.task->is_final) return true;
+  if (spec.event != nullptr) return false;  // which may be fulfilled by what comes later
+  if (team.size() > 1) return pool.is_full();
+  // Nobody else would run it. But what it depends on may wait for an event.
+  return spec.depend == nullptr || thread.task->children.load(std::memory_order_acquire) == 0;
 }
 
 }  // namespace
 
+bool may_cancel() noexcept {
+  return runtime() != nullptr && runtime()->settings().cancellation;
+}
+
+void cancel_region() {
+  if (Team* const team = self().state.team) team->cancellation().cancel_region();
+}
+
+void cancel_share() {
+  if (Team* const team = self().state.team) team->cancellation().cancel_share();
+}
+
+void cancel_group() {
+  const Task& task = *self().task;
+  if (TaskGroup* const group = group_of(task)) {
+    group->is_cancelled.store(true, std::memory_order_release);
+  } else if (task.loan != nullptr && !task.loan->is_cancelled.exchange(true, std::memory_order_acq_rel)) {
+    TaskPool::cancel_group_at(*runtime(), *task.loan);
+  }
+}
+
+bool is_region_cancelled() noexcept {
+  Team* const team = self().state.team;
+  return team != nullptr && team->cancellation().is_region_cancelled();
+}
+
+bool is_share_cancelled() noexcept {
+  Team* const team = self().state.team;
+  return team != nullptr && team->cancellation().is_share_cancelled();
+}
+
+bool is_group_cancelled() noexcept {
+  const Task& task = *self().task;
+  if (const TaskGroup* const group = group_of(task))
+    return group->is_cancelled.load(std::memory_order_acquire);
+  return task.loan != nullptr && task.loan->is_cancelled.load(std::memory_order_acquire);
+}
+
+void mark_share_group() noexcept {
+  self().task->group->is_share = true;
+}
+
 void run_task(const TaskSpec& spec) {
   Thread& thread = self();
   Team* const team = thread.state.team;
-  if (team == nullptr || team->size() == 1) return run_alone(thread, spec);
+  if (may_cancel() && (is_region_cancelled() || is_group_cancelled())) return;
+  if (team == nullptr) return run_alone(thread, spec);
   TaskPool& pool = team->tasks();
   std::vector<Dependence> items;
   if (spec.depend != nullptr) items = dependences_of(spec.depend);
   auto task = std::make_unique<Task>();
   inherit(*task, *thread.task, spec.is_final);
-  if (!spec.is_deferred || thread.task->is_final || pool.is_full()) {
+  make_event(*task, spec);
+  if (is_run_at_once(thread, spec, *team, pool)) {
     pool.wait_for_dependences(thread, items);
     run_function(thread, *task, spec);
+    if (!is_fulfilled(*task)) pool.wait_for_event(thread, *task);
     return pool.end_undeferred(std::move(task));
   }
+  if (spec.event != nullptr) task->pool = &pool;
+  // What its block's constructors made its function destroys.
+  task->may_be_dropped = spec.copy == nullptr && spec.event == nullptr && may_cancel();
   task->function = spec.function;
   task->block_bytes = spec.bytes + (spec.alignment > Runtime::block_alignment ? spec.alignment : 0);
   task->allocation = runtime()->take_block(task->block_bytes);
@@ -96,9 +183,20 @@ void wait_for_dependences(void** depend) {
     thread.state.team->tasks().wait_for_dependences(thread, dependences_of(depend));
 }
 
+void fulfil(std::uintptr_t event) {
+  auto* const task = reinterpret_cast<Task*>(event & event_task_mask);
+  const auto rank = static_cast<fabric::Rank>(event >> event_rank_shift);
+  Runtime* const here = runtime();
+  if (here != nullptr && rank != here->rank()) return TaskPool::fulfil_at(*here, rank, *task);
+  if (task->pool != nullptr) return task->pool->finish(*task);
+  // Run at once, by a thread that now waits for this.
+  task->ends_to_come.fetch_sub(1, std::memory_order_acq_rel);
+  if (here != nullptr) here->platform().fabric().notify();
+}
+
 void begin_group() {
   Task& task = *self().task;
-  task.group = new TaskGroup{.outer = task.group};
+  task.group = new TaskGroup{.outer = task.group, .reductions = reductions()};
 }
 
 void end_group() {
@@ -107,6 +205,24 @@ void end_group() {
   if (group == nullptr) return;
   if (thread.state.team != nullptr) thread.state.team->tasks().wait_for_group(thread, *group);
   thread.task->group = group->outer;
+}
+
+void* reductions() noexcept {
+  const Task& task = *self().task;
+  return task.group != nullptr ? task.group->reductions : task.reductions;
+}
+
+void set_reductions(void* registered) noexcept {
+  self().task->group->reductions = registered;
+}
+
+void* take_block(std::size_t bytes) {
+  return runtime() != nullptr ? runtime()->take_block(bytes) : ::operator new(bytes);
+}
+
+void give_block(void* block, std::size_t bytes) {
+  // The runtime starts before the program does, so it is the one that the block is from.
+  runtime() != nullptr ? runtime()->give_block(block, bytes) : ::operator delete(block);
 }
 
 std::uint32_t team_size() {

@@ -1,5 +1,6 @@
 #include "omp/team.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -11,7 +12,9 @@ Team::Team(Runtime& runtime)
     : runtime_(runtime),
       loops_(runtime.platform().fabric(), runtime.loop_words_at()),
       tasks_(runtime, gate_),
-      turns_(runtime, gate_, tasks_) {}
+      turns_(runtime, gate_, tasks_),
+      doacross_(runtime, gate_, tasks_),
+      cancellation_(runtime, tasks_) {}
 
 void Team::begin(const Beginning& beginning) {
   gate_.wait(runtime_.spin(), [this] { return inside_.load(std::memory_order_acquire) == 0; });
@@ -29,11 +32,15 @@ void Team::begin(const Beginning& beginning) {
   for (std::uint32_t i = 0; i < shape_.local; ++i) {
     implicit_[i].icvs = beginning.icvs;
     implicit_[i].parent = parent_;
+    implicit_[i].group = nullptr;  // a cancelled region may have left one
+    implicit_[i].reductions = region_.reduces ? *static_cast<void**>(region_.data) : nullptr;
     implicit_[i].is_final = parent_ != nullptr && parent_->is_final;
   }
   loops_.begin(shape_);
   tasks_.begin(shape_.ranks, shape_.size, beginning.number);
   turns_.begin(shape_, shares_ + 1, beginning.number);
+  doacross_.begin(shape_, shares_ + 1);
+  cancellation_.begin(shape_, beginning.number);
   inside_.store(shape_.local - 1, std::memory_order_relaxed);
 }
 
@@ -44,7 +51,8 @@ void Team::enter(Thread& thread, std::uint32_t local) noexcept {
                   .level = outer_.level + 1,
                   .active_level = outer_.active_level + (shape_.size > 1 ? 1 : 0),
                   .shares = shares_,
-                  .position = {}};
+                  .position = {},
+                  .league = outer_.league};
   if (region_.loop.kind == WorkKind::none) return;
   thread.state.position.loop = region_.loop;
   thread.state.position.number = ++thread.state.shares;
@@ -61,13 +69,20 @@ void Team::run_part(Thread& thread, std::uint32_t local) {
 }
 
 void Team::meet(std::uint32_t site) {
+  come(false, site);
+}
+
+/// To a meeting that those at the end of a cancelled region take part in.
+void Team::come(bool is_at_end, std::uint32_t site) {
+  if (cancellation_.is_allowed()) cancellation_.come(is_at_end, self().state.shares);
   meet_all(Meeting::barrier, site);
 }
 
 void* Team::meet_with(void* pointer, std::uint32_t site) {
-  if (pointer != nullptr) given_ = pointer;
+  void*& given = given_[meetings_.load(std::memory_order_acquire) % given_.size()];
+  if (pointer != nullptr) given = pointer;
   meet(site);
-  return given_;
+  return given;
 }
 
 void* Team::shared_memory(std::size_t bytes, bool is_first) {
@@ -84,6 +99,11 @@ void* Team::shared_memory(std::size_t bytes, bool is_first) {
 
 void Team::end(std::uint32_t site) {
   const Thread& thread = self();
+  if (cancellation_.is_allowed() && shape_.size > 1) {
+    do {
+      come(true, site);
+    } while (cancellation_.was_any_at_barrier());
+  }
   meet_all(Meeting::end, site);
   if (memory_ == nullptr || thread.state.number != 0) return;
   runtime_.guard([&] { runtime_.platform().heap().free(std::exchange(memory_, nullptr)); });
@@ -97,9 +117,13 @@ void Team::meet_all(Meeting kind, std::uint32_t site) {
   }
   tasks_.drain(self());
   // Not earlier: who enters the region late starts from the number before it.
-  if (kind == Meeting::end) shares_ = self().state.shares;
+  if (kind == Meeting::end) shares_ = std::max(self().state.shares, cancellation_.last_share());
   arrived_.store(0, std::memory_order_relaxed);
-  if (shape_.ranks > 1) runtime_.guard([&] { meet_ranks(kind, site); });
+  if (shape_.ranks > 1) {
+    runtime_.guard([&] { meet_ranks(kind, site); });
+  } else if (kind == Meeting::barrier && cancellation_.is_allowed()) {
+    cancellation_.settle(cancellation_.tell());
+  }
   meetings_.store(meeting + 1, std::memory_order_release);
   if (shape_.local > 1) gate_.open();
 }
@@ -119,12 +143,29 @@ void Team::meet_ranks(Meeting kind, std::uint32_t site) {
       heard_ = barrier.hear(Runtime::site_word, &meanwhile);
     return;
   }
+  meet_ranks_at_barrier(site, meanwhile);
+}
+
+void Team::meet_ranks_at_barrier(std::uint32_t site, const space::Meanwhile& meanwhile) {
+  space::Barrier& barrier = runtime_.platform().space().barrier();
+  if (cancellation_.is_allowed()) static_cast<void>(cancellation_.tell());
   space::BarrierNote note;
-  note.count = given_ != nullptr ? 1 : 0;
-  note.words[0] = reinterpret_cast<std::uintptr_t>(given_);
+  void*& given = given_[meetings_.load(std::memory_order_relaxed) % given_.size()];
+  note.count = given != nullptr ? 1 : 0;
+  note.words[0] = reinterpret_cast<std::uintptr_t>(given);
   barrier.meet(shape_.ranks, site, &note, &meanwhile);
   tasks_.left_barrier();
-  if (note.count != 0) given_ = reinterpret_cast<void*>(note.words[0]);
+  if (note.count != 0) given = reinterpret_cast<void*>(note.words[0]);
+  if (!cancellation_.is_allowed()) return;
+  if (shape_.own == 0) {
+    const Cancellation::Words all = cancellation_.collect();
+    note.words[0] = all.places;
+    note.words[1] = all.share;
+  }
+  note.count = 2;
+  barrier.meet(shape_.ranks, site, &note, &meanwhile);
+  tasks_.left_barrier();
+  cancellation_.settle({.places = note.words[0], .share = note.words[1]});
 }
 
 space::BarrierNote Team::hear() {

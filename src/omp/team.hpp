@@ -10,6 +10,7 @@
 /// there.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -17,6 +18,8 @@
 #include <vector>
 
 #include "fabric/types.hpp"
+#include "omp/cancellation.hpp"
+#include "omp/doacross.hpp"
 #include "omp/gate.hpp"
 #include "omp/loops.hpp"
 #include "omp/task_pool.hpp"
@@ -33,7 +36,10 @@ struct Worker;
 struct Region {
   void (*function)(void*) = nullptr;
   void* data = nullptr;
-  Loop loop;               ///< that all meet at once, if it is one
+  Loop loop;             ///< that all meet at once, if it is one
+  bool reduces = false;  ///< reductions over its tasks are what `data` points to, once prepared
+  /// Called before any thread runs it, with how many there are; null: nothing.
+  void (*prepare)(void* data, std::uint32_t size) = nullptr;
   std::uint32_t site = 0;  ///< where in the program it is
 };
 
@@ -72,6 +78,8 @@ class Team {
   Loops& loops() noexcept { return loops_; }
   TaskPool& tasks() noexcept { return tasks_; }
   Turns& turns() noexcept { return turns_; }
+  Doacross& doacross() noexcept { return doacross_; }
+  Cancellation& cancellation() noexcept { return cancellation_; }
   /// Of the last region, for the next one.
   std::uint64_t shares() const noexcept { return shares_; }
 
@@ -81,7 +89,8 @@ class Team {
   /// Makes a thread of this rank one of the team, the `local`th.
   void enter(Thread& thread, std::uint32_t local) noexcept;
 
-  /// Blocks until all threads of the team are here. \param site where in the program it is
+  /// Blocks until all threads of the team are here, or the region is cancelled. \param site where in the
+  /// program it is
   void meet(std::uint32_t site);
   /// The same, and gives all what thread 0 gives: a pointer.
   void* meet_with(void* pointer, std::uint32_t site);
@@ -104,6 +113,8 @@ class Team {
   enum class Meeting : std::uint8_t { barrier, end };
   void meet_all(Meeting kind, std::uint32_t site);
   void meet_ranks(Meeting kind, std::uint32_t site);
+  void meet_ranks_at_barrier(std::uint32_t site, const space::Meanwhile& meanwhile);
+  void come(bool is_at_end, std::uint32_t site);
 
   Runtime& runtime_;
   Shape shape_;
@@ -118,10 +129,14 @@ class Team {
   std::vector<Worker*> workers_;  ///< its threads but the rank's first one
   Loops loops_;
   void* memory_ = nullptr;  ///< the last shared one
-  void* given_ = nullptr;   ///< by thread 0, for all
+  /// By thread 0, for all, by the number of the meeting: one may give again while others leave the last
+  /// meeting.
+  std::array<void*, 2> given_{};
   Gate gate_;
   TaskPool tasks_;
   Turns turns_;
+  Doacross doacross_;
+  Cancellation cancellation_;
   std::atomic<std::uint32_t> arrived_{0};
   std::atomic<std::uint32_t> meetings_{0};
   std::optional<space::BarrierNote> heard_;

@@ -14,6 +14,12 @@ namespace craton::omp {
 
 class Team;
 
+/// The teams of a `teams` construct on the host, which run one after the other.
+struct League {
+  std::uint32_t number = 0;  ///< of the team that runs
+  std::uint32_t count = 1;
+};
+
 /// What a thread puts aside while it is in an inner region.
 struct TeamState {
   Team* team = nullptr;            ///< null outside of all regions
@@ -23,6 +29,7 @@ struct TeamState {
   std::uint64_t shares = 0;        ///< the number of the last work share that it met
   LoopPosition position;
   void* memory = nullptr;  ///< of a work share outside of all regions
+  League league = {};
 };
 
 /// Blocks that ended tasks of this rank had, for the next ones.

@@ -75,6 +75,7 @@ void Turns::send(fabric::Rank to, std::uint64_t share, std::uint64_t iteration) 
                         .region = region_,
                         .id = share,
                         .value = iteration,
+                        .part = 0,
                         .meeting = 0,
                         .task = {}};
   static_cast<void>(

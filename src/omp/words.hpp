@@ -18,6 +18,8 @@ struct Words {
   /// The addresses by which critical names go: each has the mutex of its place here.
   std::array<std::uint64_t, critical_names_at_most> names;
   std::uint64_t locks_taken;  ///< by ranks, of the program's
+  std::uint64_t at_meeting;   ///< what threads are at, and the last work share of any: see Cancellation
+  std::uint64_t last_share;
 };
 
 }  // namespace craton::omp

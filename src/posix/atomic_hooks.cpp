@@ -10,6 +10,8 @@
 #include "base/line_writer.hpp"
 #include "posix/atomics/libatomic.hpp"
 #include "posix/atomics/patch.hpp"
+#include "posix/atomics/trap.hpp"
+#include "posix/signals.hpp"
 #include "vm/fault_dispatcher.hpp"
 
 namespace craton::posix {
@@ -77,11 +79,13 @@ void patch_program(SharedProgram& program) {
   for (const AddressSpan& span : program.shared_spans())
     shared.ranges.push_back({.begin = span.begin, .end = span.end});
   send_libatomic_to(shared);
+  bool has_traps = false;
   for (const LoadedObject& object : program.image().objects()) {
     if (!object.shared || object.code.empty()) continue;
     const auto map = code_map_at(reinterpret_cast<const void*>(object.code.front().begin));
     if (!map.has_value()) continue;
     PatchReport report = patch(*map, shared);
+    has_traps = has_traps || !report.traps.empty();
     vm::add_loads_to_store(std::move(report.loads_to_store));
     if (report.untouched.empty() || program.rank() != 0) continue;
     for (const PatchReport::Reason& reason : report.untouched) {
@@ -90,6 +94,10 @@ void patch_program(SharedProgram& program) {
                               reason.address, object.path, reason.why));
     }
   }
+  if (!has_traps) return;
+  // Fortran's library sets a handler of its own in each program.
+  keep_signal(SIGTRAP);
+  pass_traps_on_to(&program_action);
 }
 
 }  // namespace craton::posix

@@ -59,6 +59,7 @@ constexpr CounterName names[] = {
     {"releases", &Counters::releases},
     {"acquires", &Counters::acquires},
     {"heartbeats", &Counters::heartbeats},
+    {"regions", &Counters::regions},
     {"fault_ns", &Counters::fault_ns},
     {"barrier_ns", &Counters::barrier_ns},
     {"mutex_ns", &Counters::mutex_ns},

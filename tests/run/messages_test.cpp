@@ -130,14 +130,12 @@ TEST(Programs, ThoseWithoutOpenMpRunOnceAndSaySo) {
                 "--share=yes shares its memory\n");
 }
 
-TEST(Programs, EntryPointsThatAreLackingAreNamed) {
-  LaunchedJob job(command({"-n", "2"}, {job::program("doacross")}));
+TEST(Programs, ReductionsThatNoGroupHasAreNamed) {
+  LaunchedJob job(command({"-n", "2"}, {job::program("stray_reduction")}));
   EXPECT_EQ(job::finish_clean(job), 1);
   EXPECT_EQ(job.output(), "");
-  EXPECT_EQ(occurrences(job.error(), ": cannot run GOMP_loop_doacross_"), 1) << job.error();
-  EXPECT_EQ(
-      occurrences(job.error(), ": this OpenMP runtime does not have it yet; build the program without it\n"),
-      1)
+  EXPECT_EQ(occurrences(job.error(), ": cannot run a task with in_reduction: no taskgroup around it has a "),
+            1)
       << job.error();
   EXPECT_EQ(occurrences(job.error(), "craton: "), 1) << "one cause, one message\n" << job.error();
 }
@@ -151,27 +149,27 @@ TEST(Programs, ThoseWithOpenAccAreRefused) {
 // ---- More than there is
 
 TEST(Limits, MoreRanksThanANodeHoldsAreRefused) {
-  expect_refused(command({"-n", "4096"}, {job::program("doacross")}),
+  expect_refused(command({"-n", "4096"}, {job::program("stray_reduction")}),
                  {"craton: cannot run 4096 ranks on one host: at most 1024 ranks share the memory of a host; "
                   "start fewer, or name more hosts with --host\n"});
 }
 
 TEST(Limits, MoreRanksThanAProcessHasAddressesForAreRefused) {
   expect_refused(
-      command({"-n", "200"}, {job::program("doacross")}),
+      command({"-n", "200"}, {job::program("stray_reduction")}),
       {"craton: cannot share the memory of a program among 200 ranks of one host: each would need ",
        "of addresses, and may have 120 TiB", "--program-heap 256 GiB", "start fewer ranks on a host"});
 }
 
 TEST(Limits, AHeapThatIsTooLargeIsRefusedWithOneThatFits) {
   const Variable stacks("OMP_STACKSIZE", "1M");
-  expect_refused(command({"-n", "110", "--program-heap=512Gi"}, {job::program("doacross")}),
+  expect_refused(command({"-n", "110", "--program-heap=512Gi"}, {job::program("stray_reduction")}),
                  {"of addresses, and may have 120 TiB", "; --program-heap=262144Mi would fit; "});
 }
 
 TEST(Limits, OfTheProcessAreNamed) {
   constexpr rlim_t gibi = rlim_t{1} << 30U;
-  const std::vector<std::string> two = command({"-n", "2"}, {job::program("doacross")});
+  const std::vector<std::string> two = command({"-n", "2"}, {job::program("stray_reduction")});
   {
     const Limit addresses(RLIMIT_AS, 64 * gibi);
     expect_refused(two, {"and may have 64 GiB (ulimit -v); ulimit -v unlimited"});
@@ -182,7 +180,7 @@ TEST(Limits, OfTheProcessAreNamed) {
   }
   const Limit descriptors(RLIMIT_NOFILE, 64);
   expect_refused(
-      command({"-n", "30"}, {job::program("doacross")}),
+      command({"-n", "30"}, {job::program("stray_reduction")}),
       {"craton: cannot run 30 ranks on one host: each needs at least 74 open files, and may have 64 "
        "(ulimit -n); start fewer, or name more hosts with --host\n"});
 }

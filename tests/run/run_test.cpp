@@ -56,6 +56,7 @@ std::vector<Program> programs() {
   std::vector<Program> all;
   std::istringstream names(CRATON_RUN_NAMES);
   for (std::string name; names >> name;) all.push_back({name, "", {}});
+  all.push_back({"cancellation", "_allowed", {"OMP_CANCELLATION=true"}});
   all.push_back({"environment",
                  "_levels",
                  {"OMP_NUM_THREADS=#,2,3", "OMP_MAX_ACTIVE_LEVELS=3", "OMP_SCHEDULE=dynamic,5"}});

@@ -49,6 +49,7 @@ struct InfoRequest {
   craton::Options options;
   Format format = Format::text;
   bool options_only = false;  ///< only the table of options; markdown and man are forms of that table alone
+  bool entry_points_only = false;  ///< only those, as text
 };
 
 /// `craton info`: prints version, build, transports, options and what this machine allows. \returns 0

@@ -6,6 +6,7 @@
 
 #include "base/options.hpp"
 #include "commands.hpp"
+#include "entry_points.hpp"
 #include "job/machine.hpp"
 #include "job/machine_findings.hpp"
 #include "transports.hpp"
@@ -105,6 +106,10 @@ void print_all_as_text(const Options& options) {
 }  // namespace
 
 int info_main(const InfoRequest& request) {
+  if (request.entry_points_only) {
+    fmt::print("{}", entry_points_as_text());
+    return 0;
+  }
   using Format = InfoRequest::Format;
   switch (request.format) {
     case Format::markdown:

@@ -154,6 +154,8 @@ CLI::App* add_info(CLI::App& app) {
   CLI::App* info =
       app.add_subcommand("info", "Shows build, transports, options and what this machine allows");
   add_switch(*info, "--options", "Only the options, with their values and where each came from");
+  add_switch(*info, "--entry-points",
+             "Only what of libgomp 12's interface OpenMP programs find, and what not");
   add_switch(*info, "--json", "As JSON");
   add_switch(*info, "--markdown", "With --options: the table as Markdown (docs/options.md)");
   add_switch(*info, "--man", "With --options: the table as a man page");
@@ -166,6 +168,7 @@ int start_info(const CLI::App& info) {
   expect_no_extras(info);
   InfoRequest request;
   request.options_only = info.count("--options") > 0;
+  request.entry_points_only = info.count("--entry-points") > 0;
   const std::size_t forms = std::size_t{info.count("--json") > 0} +
                             std::size_t{info.count("--markdown") > 0} + std::size_t{info.count("--man") > 0};
   if (forms > 1) throw UsageError("craton info takes one of --json, --markdown and --man");
@@ -176,6 +179,8 @@ int start_info(const CLI::App& info) {
       request.format == InfoRequest::Format::markdown || request.format == InfoRequest::Format::man;
   if (table_only && !request.options_only)
     throw UsageError("craton info: --markdown and --man need --options");
+  if (request.entry_points_only && (forms != 0 || request.options_only))
+    throw UsageError("craton info --entry-points takes no other flags");
   request.options = options_of(info);
   return info_main(request);
 }

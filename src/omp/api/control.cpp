@@ -93,7 +93,7 @@ CRATON_OMP void omp_get_schedule(std::uint32_t* kind, int* chunk) {
 }
 
 CRATON_OMP int omp_get_cancellation() {
-  return 0;
+  return settings().cancellation ? 1 : 0;
 }
 CRATON_OMP int omp_get_max_task_priority() {
   return settings().max_task_priority;

@@ -5,7 +5,7 @@
 
 #include "omp/api/api.hpp"
 #include "omp/api/memory.hpp"
-#include "omp/constructs.hpp"
+#include "omp/tasks.hpp"
 
 namespace craton::omp::api {
 
@@ -114,8 +114,8 @@ CRATON_OMP int omp_pause_resource(int kind, int device) {
   return is_host(device) ? omp_pause_resource_all(kind) : -1;
 }
 
-CRATON_OMP void omp_fulfill_event(std::uintptr_t /*event*/) {
-  refuse("omp_fulfill_event");
+CRATON_OMP void omp_fulfill_event(std::uintptr_t event) {
+  fulfil(event);
 }
 
 // ---- Fortran

@@ -25,7 +25,9 @@ enum Trait : std::uint32_t {
   alignment_trait = 2,
   pool_size_trait = 4,
   fallback_trait = 5,
-  fb_data_trait = 6
+  fb_data_trait = 6,
+  pinned_trait = 7,
+  last_trait = 8
 };
 constexpr std::uintptr_t value_default = ~std::uintptr_t{0};
 enum Fallback : std::uintptr_t { default_memory = 11, null_pointer = 12, abort_program = 13, other = 14 };
@@ -48,13 +50,11 @@ struct Head {
   void* begin;
   std::size_t bytes;        ///< asked for
   std::size_t whole_bytes;  ///< taken
-  AllocatorHandle owner;    ///< an allocator with a limited pool
+  AllocatorHandle owner;    ///< an allocator of the program's; null: none
   bool is_shared;
 };
 constexpr std::size_t least_alignment = 16;
 constexpr std::size_t head_bytes = (sizeof(Head) + least_alignment - 1) / least_alignment * least_alignment;
-
-thread_local AllocatorHandle own_default_allocator = default_allocator;
 
 Head& head_of(void* pointer) noexcept {
   return *reinterpret_cast<Head*>(static_cast<std::byte*>(pointer) - head_bytes);
@@ -64,18 +64,22 @@ Allocator* custom(AllocatorHandle handle) noexcept {
   return handle > last_named_allocator ? reinterpret_cast<Allocator*>(handle) : nullptr;
 }
 
-/// Adds to what a pool has given away. \returns false if it has not got so much
-bool take_from_pool(Allocator& allocator, std::uint64_t bytes) {
+/// Adds to what a pool has given away. \param back of what it has given, so many are given back with it
+/// \returns false if it has not got so much
+bool take_from_pool(Allocator& allocator, std::uint64_t bytes, std::uint64_t back) {
   bool fits = false;
+  // Read before: with the word's block taken, a fault on what lies beside it would wait for itself.
+  const std::uint64_t pool_bytes = allocator.pool_bytes;
   runtime()->guard([&] {
-    runtime()->platform().space().update(
-        &allocator.used_bytes, sizeof allocator.used_bytes, [&](std::byte* word) {
-          std::uint64_t used = 0;
-          std::memcpy(&used, word, sizeof used);
-          fits = used + bytes >= used && used + bytes <= allocator.pool_bytes;
-          used += fits ? bytes : 0;
-          std::memcpy(word, &used, sizeof used);
-        });
+    runtime()->platform().space().update(&allocator.used_bytes, sizeof allocator.used_bytes,
+                                         [&](std::byte* word) {
+                                           std::uint64_t used = 0;
+                                           std::memcpy(&used, word, sizeof used);
+                                           const std::uint64_t rest = used - back;
+                                           fits = rest + bytes >= rest && rest + bytes <= pool_bytes;
+                                           if (fits) used = rest + bytes;
+                                           std::memcpy(word, &used, sizeof used);
+                                         });
   });
   return fits;
 }
@@ -107,15 +111,16 @@ void* allocate_raw(std::size_t bytes) {
   }
 }
 
-void* allocate_from(Allocator* allocator, std::size_t bytes, std::size_t alignment) {
+/// \param back see take_from_pool
+void* allocate_from(Allocator* allocator, std::size_t bytes, std::size_t alignment, std::size_t back = 0) {
   alignment = std::max({alignment, least_alignment, allocator != nullptr ? allocator->alignment : 1});
   const std::size_t whole = bytes + head_bytes + alignment - least_alignment;
   if (whole < bytes) return nullptr;
   const bool counts = allocator != nullptr && has_pool(*allocator);
-  if (counts && !take_from_pool(*allocator, whole)) return nullptr;
+  if (counts && !take_from_pool(*allocator, whole, back)) return nullptr;
   void* const begin = allocate_raw(whole);
   if (begin == nullptr) {
-    if (counts) give_to_pool(*allocator, whole);
+    if (counts) give_to_pool(*allocator, whole - back);
     return nullptr;
   }
   const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(begin) + head_bytes;
@@ -123,7 +128,7 @@ void* allocate_from(Allocator* allocator, std::size_t bytes, std::size_t alignme
   head_of(pointer) = {.begin = begin,
                       .bytes = bytes,
                       .whole_bytes = whole,
-                      .owner = counts ? reinterpret_cast<AllocatorHandle>(allocator) : null_allocator,
+                      .owner = reinterpret_cast<AllocatorHandle>(allocator),
                       .is_shared = runtime() != nullptr};
   return pointer;
 }
@@ -131,7 +136,7 @@ void* allocate_from(Allocator* allocator, std::size_t bytes, std::size_t alignme
 }  // namespace
 
 void* allocate(std::size_t bytes, std::size_t alignment, AllocatorHandle handle) {
-  if (handle == null_allocator) handle = own_default_allocator;
+  if (handle == null_allocator) handle = icvs().default_allocator;
   Allocator* const allocator = custom(handle);
   void* const pointer = allocate_from(allocator, bytes, alignment);
   if (pointer != nullptr || allocator == nullptr) return pointer;
@@ -146,7 +151,8 @@ void release(void* pointer) {
   if (pointer == nullptr) return;
   const Head head = head_of(pointer);
   if (!head.is_shared) return std::free(head.begin);
-  if (head.owner != null_allocator) give_to_pool(*custom(head.owner), head.whole_bytes);
+  if (head.owner != null_allocator && has_pool(*custom(head.owner)))
+    give_to_pool(*custom(head.owner), head.whole_bytes);
   runtime()->guard([&] { runtime()->platform().heap().free(head.begin); });
 }
 
@@ -177,9 +183,17 @@ CRATON_OMP void* omp_realloc(void* pointer, std::size_t bytes, AllocatorHandle a
     release(pointer);
     return nullptr;
   }
-  void* const moved = omp_alloc(bytes, allocator);
+  Head& head = head_of(pointer);
+  if (allocator == null_allocator) allocator = head.owner != null_allocator ? head.owner : default_allocator;
+  void* moved = nullptr;
+  if (allocator == head.owner && has_pool(*custom(allocator))) {
+    // The pool need not have room for both at a time.
+    moved = allocate_from(custom(allocator), bytes, 1, head.whole_bytes);
+    if (moved != nullptr) head.owner = null_allocator;
+  }
+  if (moved == nullptr) moved = omp_alloc(bytes, allocator);
   if (moved == nullptr) return nullptr;
-  std::memcpy(moved, pointer, std::min(bytes, head_of(pointer).bytes));
+  std::memcpy(moved, pointer, std::min(bytes, head.bytes));
   release(pointer);
   return moved;
 }
@@ -198,8 +212,11 @@ CRATON_OMP void GOMP_free(void* pointer, AllocatorHandle /*allocator*/) {
 }
 
 /// \returns 0 if a trait makes no sense
-CRATON_OMP AllocatorHandle omp_init_allocator(AllocatorHandle /*memory_space*/, int count,
+CRATON_OMP AllocatorHandle omp_init_allocator(AllocatorHandle memory_space, int count,
                                               const TraitPair* traits) {
+  constexpr AllocatorHandle high_bandwidth = 3;
+  constexpr AllocatorHandle last_space = 4;
+  if (memory_space == high_bandwidth || memory_space > last_space) return null_allocator;
   Allocator allocator;
   for (int i = 0; i < count; ++i) {
     const std::uintptr_t value = traits[i].value;
@@ -220,6 +237,9 @@ CRATON_OMP AllocatorHandle omp_init_allocator(AllocatorHandle /*memory_space*/, 
         allocator.fallback_allocator = value;
         break;
       default:
+        if (traits[i].key == 0 || traits[i].key > last_trait) return null_allocator;
+        // Pinned memory is not to be had.
+        if (traits[i].key == pinned_trait && value == 1) return null_allocator;
         break;
     }
   }
@@ -233,10 +253,10 @@ CRATON_OMP void omp_destroy_allocator(AllocatorHandle handle) {
     runtime()->guard([&] { runtime()->platform().heap().free(allocator); });
 }
 CRATON_OMP void omp_set_default_allocator(AllocatorHandle handle) {
-  own_default_allocator = handle == null_allocator ? default_allocator : handle;
+  icvs().default_allocator = handle == null_allocator ? default_allocator : handle;
 }
 CRATON_OMP AllocatorHandle omp_get_default_allocator() {
-  return own_default_allocator;
+  return icvs().default_allocator;
 }
 
 // ---- Fortran

@@ -61,9 +61,9 @@ std::string value_of(char letter) {
   const TeamState& state = self().state;
   switch (letter) {
     case 't':
-      return fmt::format("{}", runtime() != nullptr ? runtime()->teams().number : 0);
+      return fmt::format("{}", state.league.number);
     case 'T':
-      return fmt::format("{}", runtime() != nullptr ? runtime()->teams().count : 1);
+      return fmt::format("{}", state.league.count);
     case 'L':
       return fmt::format("{}", state.level);
     case 'n':
@@ -117,7 +117,13 @@ std::string expand(std::string_view format) {
         std::any_of(fields.begin(), fields.end(), [&](const Field& field) { return field.letter == letter; });
     const std::string value = known ? value_of(letter) : "undefined";
     const std::size_t fill = width > value.size() ? width - value.size() : 0;
-    if (right) text.append(fill, zeros ? '0' : ' ');
+    if (right && zeros && letter != 'H' && letter != 'A') {
+      // Zeros go behind what a number begins with.
+      const std::size_t head = value[0] == '-' ? 1 : value.substr(0, 2) == "0x" ? 2 : 0;
+      text += value.substr(0, head) + std::string(fill, '0') + value.substr(head);
+      continue;
+    }
+    if (right) text.append(fill, ' ');
     text += value;
     if (!right) text.append(fill, ' ');
   }

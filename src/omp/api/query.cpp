@@ -57,10 +57,10 @@ CRATON_OMP int omp_in_final() {
   return self().task->is_final ? 1 : 0;
 }
 CRATON_OMP int omp_get_num_teams() {
-  return runtime() != nullptr ? static_cast<int>(runtime()->teams().count) : 1;
+  return static_cast<int>(self().state.league.count);
 }
 CRATON_OMP int omp_get_team_num() {
-  return runtime() != nullptr ? static_cast<int>(runtime()->teams().number) : 0;
+  return static_cast<int>(self().state.league.number);
 }
 
 CRATON_OMP double omp_get_wtime() {

@@ -1,23 +1,12 @@
 /// \file
 /// Loops over `long`, and over `unsigned long long` (ull), whose direction is an argument. A start meets the
 /// loop and takes the first chunk.
-#include "omp/gomp/abi.hpp"
+#include "omp/gomp/loop_start.hpp"
+#include "omp/gomp/reductions.hpp"
 
 namespace craton::omp::gomp {
 
 namespace {
-
-using Ull = unsigned long long;
-
-template <typename Value>
-bool next(Value* first, Value* last) {
-  LoopPosition* position = nullptr;
-  if (!next_chunk(position)) return false;
-  const Iterations& iterations = position->loop.iterations;
-  *first = static_cast<Value>(iterations.value(position->first));
-  *last = static_cast<Value>(iterations.value_at_end(position->last));
-  return true;
-}
 
 bool start_loop(Schedule schedule, bool ordered, long start, long end, long step, long chunk, long* first,
                 long* last) {
@@ -87,14 +76,14 @@ CRATON_RUNTIME_LOOP(ordered_runtime, true)
 #define CRATON_ANY_LOOP(name, ordered)                                                                       \
   CRATON_GOMP bool GOMP_loop_##name(long start, long end, long step, long schedule, long chunk, long* first, \
                                     long* last, std::uintptr_t* reductions, void** memory) {                 \
-    if (reductions != nullptr) refuse("GOMP_loop_" #name " with task reductions");                           \
+    begin_share_reductions(reductions);                                                                      \
     give_memory(memory);                                                                                     \
     if (first == nullptr) return true;                                                                       \
     return start_loop(schedule_of(schedule), ordered, start, end, step, chunk, first, last);                 \
   }                                                                                                          \
   CRATON_GOMP bool GOMP_loop_ull_##name(bool up, Ull start, Ull end, Ull step, long schedule, Ull chunk,     \
                                         Ull* first, Ull* last, std::uintptr_t* reductions, void** memory) {  \
-    if (reductions != nullptr) refuse("GOMP_loop_ull_" #name " with task reductions");                       \
+    begin_share_reductions(reductions);                                                                      \
     give_memory(memory);                                                                                     \
     if (first == nullptr) return true;                                                                       \
     return start_loop(schedule_of(schedule), ordered, up, start, end, step, chunk, first, last);             \
@@ -115,8 +104,7 @@ CRATON_GOMP void GOMP_loop_end_nowait() {
 }
 CRATON_GOMP bool GOMP_loop_end_cancel() {
   end_share();
-  barrier(site_of(__builtin_return_address(0)));
-  return false;
+  return cancellable_barrier(site_of(__builtin_return_address(0)));
 }
 
 }  // namespace craton::omp::gomp

@@ -1,6 +1,8 @@
 /// \file
 /// Regions: `parallel`, and `parallel` with a loop or sections at once.
 #include "omp/gomp/abi.hpp"
+#include "omp/gomp/reductions.hpp"
+#include "omp/tasks.hpp"
 
 namespace craton::omp::gomp {
 
@@ -33,6 +35,22 @@ CRATON_GOMP void GOMP_parallel_start(Function function, void* data, unsigned thr
 }
 CRATON_GOMP void GOMP_parallel_end() {
   end_region();
+}
+
+/// With reductions over tasks, which the first word of `data` points to. \returns of how many threads they
+/// are
+CRATON_GOMP unsigned GOMP_parallel_reductions(Function function, void* data, unsigned threads,
+                                              unsigned /*flags*/) {
+  Region region = region_of(function, data);
+  region.reduces = true;
+  region.prepare = [](void* first, std::uint32_t size) {
+    register_reductions(*static_cast<Reductions**>(first), nullptr, nullptr, size);
+  };
+  begin_region(region, threads);
+  const std::uint32_t size = team_size();
+  function(data);
+  end_region();
+  return size;
 }
 
 CRATON_GOMP void GOMP_parallel_sections(Function function, void* data, unsigned threads, unsigned count,

@@ -1,6 +1,7 @@
 /// \file
 /// Barriers, `single`, `critical`, sections.
 #include "omp/gomp/abi.hpp"
+#include "omp/gomp/reductions.hpp"
 #include "omp/locks.hpp"
 
 namespace craton::omp::gomp {
@@ -9,8 +10,7 @@ CRATON_GOMP void GOMP_barrier() {
   barrier(site_of(__builtin_return_address(0)));
 }
 CRATON_GOMP bool GOMP_barrier_cancel() {
-  barrier(site_of(__builtin_return_address(0)));
-  return false;
+  return cancellable_barrier(site_of(__builtin_return_address(0)));
 }
 
 // ---- Single
@@ -60,7 +60,7 @@ CRATON_GOMP unsigned GOMP_sections_start(unsigned count) {
   return GOMP_sections_next();
 }
 CRATON_GOMP unsigned GOMP_sections2_start(unsigned count, std::uintptr_t* reductions, void** memory) {
-  if (reductions != nullptr) refuse("GOMP_sections2_start with task reductions");
+  begin_share_reductions(reductions);
   give_memory(memory);
   return GOMP_sections_start(count);
 }
@@ -68,14 +68,13 @@ CRATON_GOMP void GOMP_sections_end() {
   barrier(site_of(__builtin_return_address(0)));
 }
 CRATON_GOMP bool GOMP_sections_end_cancel() {
-  barrier(site_of(__builtin_return_address(0)));
-  return false;
+  return cancellable_barrier(site_of(__builtin_return_address(0)));
 }
 CRATON_GOMP void GOMP_sections_end_nowait() {}
 
 /// \param reductions over tasks
 CRATON_GOMP void GOMP_scope_start(std::uintptr_t* reductions) {
-  if (reductions != nullptr) refuse("GOMP_scope_start with task reductions");
+  begin_share_reductions(reductions);
 }
 
 }  // namespace craton::omp::gomp

@@ -1,6 +1,7 @@
 /// \file
 /// Tasks.
 #include "omp/gomp/abi.hpp"
+#include "omp/gomp/reductions.hpp"
 #include "omp/tasks.hpp"
 
 namespace craton::omp::gomp {
@@ -21,10 +22,11 @@ constexpr unsigned strict_mark = 1U << 14U;
 
 }  // namespace
 
-/// \param copy fills the task's block of `bytes` bytes from `data`; null: it is copied as it is
+/// \param copy fills the task's block of `bytes` bytes from `data`; null: it is copied as it is \param event
+/// where the flags say that there is one: see TaskSpec
 CRATON_GOMP void GOMP_task(Function function, void* data, void (*copy)(void*, void*), long bytes,
-                           long alignment, bool deferred, unsigned flags, void** depend, int priority) {
-  if ((flags & detach_mark) != 0) refuse("GOMP_task with detach");
+                           long alignment, bool deferred, unsigned flags, void** depend, int priority,
+                           std::uintptr_t* event) {
   run_task({.function = function,
             .data = data,
             .copy = copy,
@@ -33,7 +35,8 @@ CRATON_GOMP void GOMP_task(Function function, void* data, void (*copy)(void*, vo
             .is_deferred = deferred,
             .is_final = (flags & final_mark) != 0,
             .depend = (flags & depend_mark) != 0 ? depend : nullptr,
-            .priority = (flags & priority_mark) != 0 ? priority : 0});
+            .priority = (flags & priority_mark) != 0 ? priority : 0,
+            .event = (flags & detach_mark) != 0 ? event : nullptr});
 }
 CRATON_GOMP void GOMP_taskwait() {
   wait_for_children();
@@ -73,13 +76,26 @@ Cut cut(std::uint64_t count, unsigned flags, std::uint64_t number) {
   return {tasks, count / tasks, count % tasks};
 }
 
+/// Behind the two words that a taskloop's block begins with.
+Reductions* reductions_of_block(void* block) noexcept {
+  return static_cast<Reductions**>(block)[2];
+}
+
 /// A task's block begins with two values of the loop variable: where its part starts and ends.
 void run_taskloop(TaskSpec spec, unsigned flags, std::uint64_t number, const Iterations& iterations) {
-  if ((flags & reduction_mark) != 0) refuse("GOMP_taskloop with a reduction");
-  if (iterations.count == 0) return;
-  const Cut pieces = cut(iterations.count, flags, number);
   const bool has_group = (flags & no_group_mark) == 0;
+  Reductions* const reductions =
+      has_group && (flags & reduction_mark) != 0 ? reductions_of_block(spec.data) : nullptr;
+  if (iterations.count == 0) {
+    if (reductions != nullptr) reductions->memory = 0;  // tells the caller that there was nothing to reduce
+    return;
+  }
+  const Cut pieces = cut(iterations.count, flags, number);
   if (has_group) begin_group();
+  if (reductions != nullptr) {
+    register_reductions(reductions, static_cast<Reductions*>(omp::reductions()), nullptr, team_size());
+    set_reductions(reductions);
+  }
   std::uint64_t done = 0;
   for (std::uint64_t task = 0; task < pieces.tasks; ++task) {
     const std::uint64_t share = pieces.each + (task < pieces.longer ? 1 : 0);

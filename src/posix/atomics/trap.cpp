@@ -23,6 +23,7 @@ struct Sites {
 };
 constinit std::atomic<const Sites*> all_sites{nullptr};
 struct sigaction before {};
+std::atomic<struct sigaction (*)(int)> kept_action{nullptr};  ///< see pass_traps_on_to
 
 const SiteRecord* find_site(std::uintptr_t address) noexcept {
   for (const Sites* sites = all_sites.load(std::memory_order_acquire); sites != nullptr;
@@ -65,9 +66,11 @@ void serve(const SiteRecord& site, gregset_t& saved) noexcept {
 }
 
 void pass_on(int signal, siginfo_t* info, ucontext_t* context) {
-  const bool takes_info = (before.sa_flags & SA_SIGINFO) != 0;
-  if (!takes_info && before.sa_handler == SIG_IGN && info->si_code <= 0) return;
-  if (!takes_info && (before.sa_handler == SIG_DFL || before.sa_handler == SIG_IGN)) {
+  const auto kept = kept_action.load(std::memory_order_acquire);
+  const struct sigaction next = kept != nullptr ? kept(signal) : before;
+  const bool takes_info = (next.sa_flags & SA_SIGINFO) != 0;
+  if (!takes_info && next.sa_handler == SIG_IGN && info->si_code <= 0) return;
+  if (!takes_info && (next.sa_handler == SIG_DFL || next.sa_handler == SIG_IGN)) {
     struct sigaction action {};
     action.sa_handler = SIG_DFL;
     ::sigemptyset(&action.sa_mask);
@@ -76,14 +79,14 @@ void pass_on(int signal, siginfo_t* info, ucontext_t* context) {
     return;
   }
   // With the mask with which the kernel would have called it.
-  sigset_t blocked = before.sa_mask;
-  if ((before.sa_flags & SA_NODEFER) == 0) ::sigaddset(&blocked, signal);
+  sigset_t blocked = next.sa_mask;
+  if ((next.sa_flags & SA_NODEFER) == 0) ::sigaddset(&blocked, signal);
   sigset_t mask;
   ::pthread_sigmask(SIG_BLOCK, &blocked, &mask);
   if (takes_info) {
-    before.sa_sigaction(signal, info, context);
+    next.sa_sigaction(signal, info, context);
   } else {
-    before.sa_handler(signal);
+    next.sa_handler(signal);
   }
   ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
 }
@@ -121,6 +124,10 @@ void install() {
 }
 
 }  // namespace
+
+void pass_traps_on_to(struct sigaction (*action)(int signal)) {
+  kept_action.store(action, std::memory_order_release);
+}
 
 void catch_traps(std::vector<const SiteRecord*> sites) {
   std::sort(sites.begin(), sites.end(),

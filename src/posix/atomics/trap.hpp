@@ -7,6 +7,8 @@
 /// and take faults as those of a trampoline may.
 #pragma once
 
+#include <signal.h>
+
 #include <vector>
 
 #include "posix/atomics/entry.hpp"
@@ -17,5 +19,8 @@ namespace craton::posix {
 /// replaces the handler later must call it for signals that are not his.
 /// \throws Error system
 void catch_traps(std::vector<const SiteRecord*> sites);
+/// Where programs' handlers are kept from the kernel: what is none of our sites goes to what `action` says
+/// instead of to the handler that was there before. Once. \param action async-signal-safe
+void pass_traps_on_to(struct sigaction (*action)(int signal));
 
 }  // namespace craton::posix

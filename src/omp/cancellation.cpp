@@ -1,0 +1,127 @@
+#include "omp/cancellation.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "coherence/block_lock.hpp"
+#include "omp/runtime.hpp"
+#include "omp/task_pool.hpp"
+
+namespace craton::omp {
+
+namespace {
+
+// Ranks with threads at a barrier are counted below, those with threads at the end above.
+constexpr std::uint64_t one_at_barrier = 1;
+constexpr std::uint64_t one_at_end = std::uint64_t{1} << 32U;
+
+void raise(std::atomic<std::uint64_t>& word, std::uint64_t value) noexcept {
+  std::uint64_t seen = word.load(std::memory_order_relaxed);
+  while (seen < value && !word.compare_exchange_weak(seen, value, std::memory_order_acq_rel)) {
+  }
+}
+
+}  // namespace
+
+Cancellation::Cancellation(Runtime& runtime, TaskPool& tasks)
+    : runtime_(runtime), tasks_(tasks), is_allowed_(runtime.settings().cancellation) {}
+
+void Cancellation::begin(const Loops::Shape& shape, std::uint32_t region) {
+  shape_ = shape;
+  region_ = region;
+  meetings_ = 0;
+  last_share_ = 0;
+  share_.store(0, std::memory_order_relaxed);
+  // A rank that was told of the region earlier may have cancelled it already.
+  if (shape.ranks != 1) return;
+  cancelled_region_.store(0, std::memory_order_relaxed);
+  cancelled_share_.store(0, std::memory_order_relaxed);
+}
+
+void Cancellation::cancel_region() {
+  cancelled_region_.store(region_ + 1, std::memory_order_release);
+  tasks_.wake();
+  send(0);
+}
+
+void Cancellation::cancel_share() {
+  const std::uint64_t share = share_id();
+  cancelled_share_.store(share, std::memory_order_release);
+  send(share);
+}
+
+void Cancellation::send(std::uint64_t share) {
+  const Message message{.kind = Message::Kind::cancelled,
+                        .region = region_,
+                        .id = share,
+                        .value = 0,
+                        .part = 0,
+                        .meeting = 0,
+                        .task = {}};
+  for (fabric::Rank rank = 0; rank < shape_.ranks; ++rank) {
+    if (rank == shape_.own) continue;
+    static_cast<void>(
+        runtime_.platform().fabric().send(rank, runtime_.message_handler(), &message, sizeof message));
+  }
+}
+
+void Cancellation::arrived(const Message& message) noexcept {
+  if (message.id != 0) return cancelled_share_.store(message.id, std::memory_order_release);
+  cancelled_region_.store(message.region + 1, std::memory_order_release);
+  tasks_.wake();
+}
+
+void Cancellation::come(bool is_at_end, std::uint64_t share) noexcept {
+  (is_at_end ? is_any_at_end_ : is_any_at_barrier_).store(true, std::memory_order_relaxed);
+  if (is_at_end) raise(share_, share);
+}
+
+Cancellation::Words Cancellation::tell() {
+  const Words own{
+      .places = (is_any_at_barrier_.exchange(false, std::memory_order_relaxed) ? one_at_barrier : 0) +
+                (is_any_at_end_.exchange(false, std::memory_order_relaxed) ? one_at_end : 0),
+      .share = share_.load(std::memory_order_relaxed)};
+  if (shape_.ranks == 1) return own;
+  fabric::Fabric& fabric = runtime_.platform().fabric();
+  std::uint64_t before = 0;
+  fabric::Completion added;
+  fabric.fetch_add(runtime_.word_at(offsetof(omp::Words, at_meeting)), own.places, &before, added);
+  coherence::wait_for(fabric, added);
+  for (std::uint64_t seen = 0; seen < own.share;) {
+    fabric::Completion raised;
+    fabric.compare_exchange(runtime_.word_at(offsetof(omp::Words, last_share)), seen, own.share, &before,
+                            raised);
+    coherence::wait_for(fabric, raised);
+    if (before == seen) break;
+    seen = before;
+  }
+  return own;
+}
+
+/// By rank 0, between the two meetings: nobody adds anything now.
+Cancellation::Words Cancellation::collect() {
+  fabric::Fabric& fabric = runtime_.platform().fabric();
+  Words all;
+  const auto take = [&](std::size_t offset, std::uint64_t& value) {
+    for (std::uint64_t before = 0;; value = before) {
+      fabric::Completion taken;
+      fabric.compare_exchange(runtime_.word_at(offset), value, 0, &before, taken);
+      coherence::wait_for(fabric, taken);
+      if (before == value) return;
+    }
+  };
+  take(offsetof(omp::Words, at_meeting), all.places);
+  take(offsetof(omp::Words, last_share), all.share);
+  return all;
+}
+
+void Cancellation::settle(const Words& words) noexcept {
+  ++meetings_;
+  was_any_at_barrier_ = words.places % one_at_end != 0;
+  last_share_ = std::max(last_share_, words.share);
+  // To those at the barrier.
+  if (was_any_at_barrier_ && words.places >= one_at_end)
+    cancelled_region_.store(region_ + 1, std::memory_order_release);
+}
+
+}  // namespace craton::omp

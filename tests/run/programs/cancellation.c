@@ -1,0 +1,127 @@
+/// \file
+/// Cancellation of regions, loops, sections and groups; run with OMP_CANCELLATION true, and without.
+#include "check.h"
+
+/// One thread cancels, the others wait for it at a barrier, which they leave for the region's end.
+static void region(void) {
+  long long after = 0;
+  for (int round = 0; round < 3; ++round) {
+#pragma omp parallel
+    {
+      meet();
+      if (omp_get_thread_num() == round % omp_get_num_threads()) {
+#pragma omp cancel parallel
+      }
+#pragma omp barrier
+#pragma omp atomic
+      ++after;
+    }
+  }
+  check_int("region", omp_get_cancellation() ? after : after / omp_get_max_threads() - 3);
+}
+
+/// The loops after a region whose threads have not met the same number of them.
+static void loops_after(void) {
+  long long sum = 0;
+  for (int round = 0; round < 4; ++round) {
+#pragma omp parallel
+    {
+      meet();
+      if (omp_get_thread_num() == 0) {
+#pragma omp cancel parallel
+      }
+#pragma omp for schedule(dynamic) nowait
+      for (int i = 0; i < 10; ++i) take_part();
+#pragma omp for schedule(dynamic)
+      for (int i = 0; i < 10; ++i) take_part();
+    }
+#pragma omp parallel
+    {
+      meet();
+#pragma omp for schedule(dynamic) reduction(+ : sum)
+      for (int i = 0; i < 100; ++i) sum += i;
+    }
+  }
+  check_int("loops after", sum);
+}
+
+/// Each thread's first iteration cancels; the next loop is a new one.
+static void loop(void) {
+  long long done = 0;
+#pragma omp parallel
+  {
+    meet();
+#pragma omp for
+    for (int i = 0; i < 60; ++i) {
+#pragma omp cancel for
+#pragma omp atomic
+      done += omp_get_cancellation() ? 1 : 0;
+    }
+#pragma omp for
+    for (int i = 0; i < 60; ++i) {
+#pragma omp cancel for if (i < 0)
+#pragma omp atomic
+      done += 1;
+    }
+#pragma omp for schedule(dynamic, 2)
+    for (int i = 0; i < 60; ++i) {
+#pragma omp cancel for
+#pragma omp atomic
+      done += omp_get_cancellation() ? 1 : 0;
+    }
+  }
+  check_int("loop", done);
+}
+
+static void sections(void) {
+  long long done = 0;
+#pragma omp parallel
+  {
+    meet();
+#pragma omp sections
+    {
+#pragma omp section
+      {
+#pragma omp cancel sections
+#pragma omp atomic
+        done += omp_get_cancellation() ? 1 : 0;
+      }
+    }
+  }
+  check_int("sections", done);
+}
+
+/// A task cancels the group before the others are made.
+static void group(void) {
+  long long done = 0;
+#pragma omp parallel
+  {
+    meet();
+#pragma omp single
+#pragma omp taskgroup
+    {
+#pragma omp task if (0)
+      {
+#pragma omp cancel taskgroup
+      }
+      for (int i = 0; i < 50; ++i) {
+#pragma omp task shared(done)
+        {
+#pragma omp atomic
+          ++done;
+        }
+      }
+    }
+  }
+  check_int("group", done);
+}
+
+int main(void) {
+  check_int("allowed", omp_get_cancellation());
+  region();
+  loops_after();
+  loop();
+  sections();
+  group();
+  return finish();
+}
