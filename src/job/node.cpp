@@ -85,7 +85,7 @@ void Node::from_launcher(const Frame& frame) {
     case FrameKind::input:
       return take_input(frame.body);
     case FrameKind::signal:
-      return signal_ranks(static_cast<int>(decode_number(frame.body)));
+      return pass_on(static_cast<int>(decode_number(frame.body)));
     case FrameKind::end:
       return end_processes(TimeNs{decode_number(frame.body)} * 1'000'000);
     case FrameKind::exchanged:
@@ -154,6 +154,14 @@ void Node::tell_ranks(FrameKind kind, std::string_view body) {
   for (const auto& rank : ranks_) {
     if (rank->joined && !rank->finalized) rank->control->send(kind, body);
   }
+}
+
+/// A signal that was sent to `craton run`. Ranks that are one program have one handler of it, and none of
+/// them but rank 0 may die of what that handles; stopping and going on concerns all.
+void Node::pass_on(int number) {
+  if (number == SIGTSTP || number == SIGCONT || !is_one_program(*order_)) return signal_ranks(number);
+  const LocalRank* const first = find(0);
+  if (first != nullptr && first->pid > 0) ::kill(-first->pid, number);
 }
 
 void Node::signal_ranks(int number) {

@@ -40,6 +40,7 @@ class Node {
   void prepare(const StartOrder& order);
   void start_ranks();
   void tell_ranks(FrameKind kind, std::string_view body);
+  void pass_on(int number);
   void signal_ranks(int number);
   void take_input(std::string_view bytes);
   void launcher_gone(const std::string& why);

@@ -42,11 +42,6 @@ Pipe make_pipe(Rank rank) {
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-bool is_one_program(const StartOrder& order) {
-  return std::any_of(order.environment.begin(), order.environment.end(),
-                     [](const auto& variable) { return variable.first == shared_variable; });
-}
-
 /// In the child: everything between fork and exec. The node has one thread, so it may allocate.
 /// \returns errno of what failed
 int become_rank(const StartOrder& order, Rank rank, pid_t node, int input, int out, int error, int control) {
@@ -87,6 +82,11 @@ int wait_for_exec(int report) {
 }
 
 }  // namespace
+
+bool is_one_program(const StartOrder& order) {
+  return std::any_of(order.environment.begin(), order.environment.end(),
+                     [](const auto& variable) { return variable.first == shared_variable; });
+}
 
 RankProcess start_rank(const StartOrder& order, Rank rank) {
   RankProcess process;

@@ -25,6 +25,9 @@ struct RankProcess {
   int exec_errno = 0;  ///< not 0: the program could not be executed, and the process is gone
 };
 
+/// Whether the ranks of an order are one program, whose memory they share.
+bool is_one_program(const StartOrder& order);
+
 /// Starts a rank and waits until its program is executed or could not be. For single-threaded processes.
 /// \throws Error out_of_resources
 RankProcess start_rank(const StartOrder& order, Rank rank);

@@ -152,6 +152,12 @@ int descriptor_made(int descriptor) noexcept {
   return number;
 }
 
+void descriptor_replaced(int number) noexcept {
+  if (number < 0 || number >= numbers_most || !is_borrower.load(std::memory_order_acquire)) [[likely]]
+    return;
+  borrowing().made[static_cast<std::size_t>(number)].store(1);
+}
+
 void descriptor_closed(int number) noexcept {
   if (!is_borrower.load(std::memory_order_acquire)) [[likely]]
     return;

@@ -33,6 +33,9 @@ int descriptor_here(int number, const char* function) noexcept;
 /// stays
 int descriptor_made(int descriptor) noexcept;
 
+/// The program has made this process's descriptor of a number of its own choice; -1 is ignored.
+void descriptor_replaced(int number) noexcept;
+
 /// The program has closed it.
 void descriptor_closed(int number) noexcept;
 

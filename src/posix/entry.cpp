@@ -13,6 +13,9 @@
 #include "job/rank_process.hpp"
 #include "omp/process.hpp"
 #include "posix/atomic_hooks.hpp"
+#include "posix/everywhere.hpp"
+#include "posix/fast_math.hpp"
+#include "posix/foreign_memory.hpp"
 #include "posix/monitor.hpp"
 #include "posix/real.hpp"
 #include "posix/shared_program.hpp"
@@ -81,13 +84,31 @@ void* run_program(void* /*argument*/) {
   return nullptr;
 }
 
+/// Makes the program's C++ streams and their locale, which its constructors would make on rank 0 only: what
+/// those leave in the program's data points to objects of the C++ library, which every process has for
+/// itself. The streams are there before the program counts its first use, as libstdc++ allows (ios_init.cc),
+/// so a use that begins and ends here changes nothing else.
+void make_cpp_streams() noexcept {
+  using Use = void (*)(void*);
+  const auto begin = reinterpret_cast<Use>(::dlsym(RTLD_DEFAULT, "_ZNSt8ios_base4InitC1Ev"));
+  const auto end = reinterpret_cast<Use>(::dlsym(RTLD_DEFAULT, "_ZNSt8ios_base4InitD1Ev"));
+  if (begin == nullptr || end == nullptr) return;  // no C++ program
+  char use = 0;                                    // std::ios_base::Init has no members
+  begin(&use);
+  end(&use);
+}
+
 [[noreturn]] void start_shared() {
   try {
+    make_cpp_streams();
     auto* const program = new SharedProgram;  // to the end of the process
     ::at_quick_exit(&at_quick_exit_handler);
     craton::posix::set_shared_program(program);
     craton::posix::start_monitor(*program);
+    craton::posix::start_everywhere(*program);
     craton::posix::patch_program(*program);
+    craton::posix::explain_faults(*program);
+    if (program->rank() != 0) craton::posix::follow_fast_math();  // its threads are made by this one
     program->run(&run_program);
   } catch (const craton::Error& error) {
     craton::write_fully(STDERR_FILENO, std::string("craton: ") + error.what() + "\n");

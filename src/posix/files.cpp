@@ -156,6 +156,18 @@ CRATON_MAKER(inotify_init1, (int flags), (flags))
   return CRATON_REAL(close)(fd);
 }
 
+/// The program has chosen the number, so it is this rank's, whatever had it.
+[[gnu::visibility("default")]] int dup3(int fd, int wanted, int flags) {
+  const int got = CRATON_REAL(dup3)(CRATON_FD(dup3), wanted, flags);
+  craton::posix::descriptor_replaced(got);
+  return got;
+}
+[[gnu::visibility("default")]] int dup2(int fd, int wanted) {
+  const int got = CRATON_REAL(dup2)(CRATON_FD(dup2), wanted);
+  craton::posix::descriptor_replaced(got);
+  return got;
+}
+
 [[gnu::visibility("default")]] int pipe2(int ends[2], int flags) {
   int opened[2];
   if (CRATON_REAL(pipe2)(opened, flags) != 0) return -1;
@@ -251,7 +263,6 @@ CRATON_CALL(int, mkfifo, (const char* path, mode_t mode), (Name(path), mode))
 CRATON_CALL(int, mkfifoat, (int directory, const char* path, mode_t mode),
             (CRATON_AT(mkfifoat), Name(path), mode))
 CRATON_CALL(int, mknod, (const char* path, mode_t mode, dev_t device), (Name(path), mode, device))
-CRATON_CALL(int, chdir, (const char* path), (Name(path)))
 CRATON_CALL(int, chmod, (const char* path, mode_t mode), (Name(path), mode))
 CRATON_CALL(int, fchmodat, (int directory, const char* path, mode_t mode, int flags),
             (CRATON_AT(fchmodat), Name(path), mode, flags))

@@ -22,6 +22,13 @@ Monitor* monitor() noexcept {
   return running_monitor.load(std::memory_order_acquire);
 }
 
+TimeNs deadline_of(clockid_t clock, const timespec* until) noexcept {
+  timespec now{};
+  ::clock_gettime(clock, &now);
+  const TimeNs left_ns = (until->tv_sec - now.tv_sec) * 1'000'000'000 + (until->tv_nsec - now.tv_nsec);
+  return monitor()->now_ns() + left_ns;
+}
+
 void start_monitor(SharedProgram& program) {
   if (program.fabric().size() > 1)
     running_monitor.store(new Monitor(program, monitor_handler), std::memory_order_release);
@@ -46,14 +53,20 @@ void Monitor::inside(const void* object, FunctionRef<void()> step) {
 
 bool Monitor::wait(const void* object, FunctionRef<bool()> step, TimeNs deadline_ns) {
   for (;;) {
-    const std::uint32_t seen = changes_.load(std::memory_order_acquire);
-    bool holds = false;
-    inside(object, [&] { holds = step(); });
-    if (holds) return true;
-    const TimeNs now = now_ns();
-    if (now >= deadline_ns) return false;
-    futex_wait(changes_, seen, std::min(deadline_ns, now + longest_sleep_ns));
+    const Slept slept = wait_once(object, step, deadline_ns);
+    if (slept != Slept::woken) return slept == Slept::holds;
   }
+}
+
+Monitor::Slept Monitor::wait_once(const void* object, FunctionRef<bool()> step, TimeNs deadline_ns) {
+  const std::uint32_t seen = changes_.load(std::memory_order_acquire);
+  bool holds = false;
+  inside(object, [&] { holds = step(); });
+  if (holds) return Slept::holds;
+  const TimeNs now = now_ns();
+  if (now >= deadline_ns) return Slept::timed_out;
+  futex_wait(changes_, seen, std::min(deadline_ns, now + longest_sleep_ns));
+  return Slept::woken;
 }
 
 void Monitor::changed() {

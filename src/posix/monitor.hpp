@@ -16,6 +16,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <ctime>
 
 #include "base/clock.hpp"
 #include "base/function_ref.hpp"
@@ -35,6 +36,10 @@ class Monitor {
   /// Calls `step` likewise until it returns true, sleeping in between until changed() is called.
   /// \param deadline_ns of the fabric's clock. \returns false if it has passed
   bool wait(const void* object, FunctionRef<bool()> step, TimeNs deadline_ns = no_deadline);
+  enum class Slept { holds, woken, timed_out };
+  /// As wait(), but sleeps at most once: until the next changed(), or for no reason, for what is not only a
+  /// matter of the object's state.
+  Slept wait_once(const void* object, FunctionRef<bool()> step, TimeNs deadline_ns);
   /// Who waits for anything looks again. After inside() has changed something that others wait for.
   void changed();
 
@@ -51,6 +56,8 @@ class Monitor {
 
 /// Of this process; null before the program has started, and where it has one rank only.
 Monitor* monitor() noexcept;
+/// Of the fabric's clock, where the program names a time of another. There must be a monitor.
+TimeNs deadline_of(clockid_t clock, const timespec* until) noexcept;
 /// \throws Error
 void start_monitor(SharedProgram& program);
 

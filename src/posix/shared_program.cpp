@@ -95,7 +95,7 @@ SharedProgram::SharedProgram()
   stack_segment_ = &open_->space().create_owned_segment("stacks", sizes.part_bytes());
   stacks_.emplace(*stack_segment_, job_->rank(), sizes);
   share_data();
-  first_process_ = agreement_->gather(static_cast<std::uint64_t>(process_))[0];
+  processes_ = agreement_->gather(static_cast<std::uint64_t>(process_));
   stream_memory().share(*agreement_, rank());
   fabric().set_handler(end_handler, &SharedProgram::hear, this);
 }
@@ -178,6 +178,18 @@ bool SharedProgram::others_run() noexcept {
   return job_->size() > 1 && omp::runtime()->unlock_publishes();
 }
 
+bool SharedProgram::is_own_code(const void* address) const noexcept {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  const auto holds = [at](const AddressSpan& span) { return span.contains(at); };
+  return std::any_of(image_.objects().begin(), image_.objects().end(), [&](const LoadedObject& object) {
+    return object.shared && std::any_of(object.code.begin(), object.code.end(), holds);
+  });
+}
+
+pid_t SharedProgram::process_of(fabric::Rank other) noexcept {
+  return fabric().node_of(other) == fabric().node_of(rank()) ? static_cast<pid_t>(processes_[other]) : 0;
+}
+
 bool SharedProgram::is_shared(const void* address) noexcept {
   return stack_segment_->contains(address) || open_->space().find(address) != nullptr;
 }
@@ -215,7 +227,8 @@ std::uint32_t SharedProgram::threads_a_rank() {
 
 void SharedProgram::run(Stacks::Body body) {
   omp::start(*this, settings_);
-  share_descriptors(*this);  // when the runtime has all of its own
+  if (rank() != 0) flush_output();  // threads here run in regions only
+  share_descriptors(*this);         // when the runtime has all of its own
   stacks_->start_first(rank() == 0 ? body : &SharedProgram::work, this);
   // Signals are for the program's own threads, but for those that this one may raise.
   sigset_t others;
@@ -371,7 +384,17 @@ void SharedProgram::start_thread(void (*body)(void*), void* argument) {
 }
 
 void SharedProgram::flush_output() noexcept {
+  if (job_->size() > 1 && !writes_lines_.exchange(true, std::memory_order_relaxed)) write_lines();
   if (::__fpending(stdout) != 0) static_cast<void>(std::fflush(stdout));
+}
+
+/// The ranks of a node write to one pipe. What a full buffer leaves of a line in the middle of a region would
+/// have the lines of others in it, where one process has one buffer; a line that is written at once stays
+/// whole (pipe(7), up to PIPE_BUF bytes). So from the first region on, which is the first time that output is
+/// flushed.
+void SharedProgram::write_lines() noexcept {
+  if (buffer_of_output_is_chosen()) return;
+  static_cast<void>(std::setvbuf(stdout, nullptr, _IOLBF, 0));
 }
 
 void SharedProgram::fail(const std::string& message) noexcept {

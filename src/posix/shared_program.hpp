@@ -64,6 +64,8 @@ class SharedProgram final : public omp::Platform {
     }
     return false;
   }
+  /// Whether it is code of the program or of its own libraries, not of the system's.
+  bool is_own_code(const void* address) const noexcept;
   /// In the part of the heap, data or stacks that all ranks see.
   bool is_shared(const void* address) noexcept;
   /// Whether the kernel may find a page there that is not accessible: shared, and no stack of this rank's
@@ -91,7 +93,9 @@ class SharedProgram final : public omp::Platform {
   /// False in a child that shares this process's memory, until it executes another program.
   bool is_this_process() const noexcept { return ::getpid() == process_; }
   /// The process of rank 0, as its own node counts.
-  std::uint64_t first_process() const noexcept { return first_process_; }
+  std::uint64_t first_process() const noexcept { return processes_[0]; }
+  /// Of a rank of this node; 0 of others.
+  pid_t process_of(fabric::Rank rank) noexcept;
 
   // omp::Platform
   fabric::Fabric& fabric() override { return job_->fabric(); }
@@ -106,6 +110,7 @@ class SharedProgram final : public omp::Platform {
   void agree_on_image(space::Agreement& agreement);
   void share_data();
   std::uint32_t threads_a_rank();
+  void write_lines() noexcept;
   static void* work(void* self);
   static void hear(void* self, fabric::Rank source, const std::byte* payload, std::size_t bytes) noexcept;
   static void* exit_here(void* self);
@@ -122,7 +127,8 @@ class SharedProgram final : public omp::Platform {
   space::OwnedSegment* stack_segment_ = nullptr;
   std::optional<Stacks> stacks_;
   const pid_t process_;
-  std::uint64_t first_process_ = 0;
+  std::vector<std::uint64_t> processes_;  ///< of all ranks, as their nodes count
+  std::atomic<bool> writes_lines_{false};
   std::atomic<std::uint32_t> finished_{0};  ///< a futex
   std::atomic<int> status_{0};
   std::atomic<int> asked_status_{0};         ///< rank 0: of an exit() that none of its threads can do

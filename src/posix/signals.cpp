@@ -9,6 +9,8 @@
 
 #include "base/assert.hpp"
 #include "posix/descriptors.hpp"
+#include "posix/everywhere.hpp"
+#include "posix/foreign_memory.hpp"
 #include "posix/kernel_memory.hpp"
 #include "vm/fault_dispatcher.hpp"
 
@@ -126,6 +128,17 @@ int exchange(int signal, const struct sigaction* next, struct sigaction* before)
   return CRATON_REAL(sigaction)(signal, next, before);
 }
 
+/// Threads of all ranks raise what the program handles, and send it to themselves. Not so where a fault is
+/// handled: the dispatcher's chain of handlers is not for messages to change.
+void set_elsewhere(int signal, const struct sigaction& next, const struct sigaction& old) noexcept {
+  if (signal == SIGSEGV || signal == SIGBUS || signal == SIGCHLD) return;
+  if (next.sa_handler == old.sa_handler && next.sa_flags == old.sa_flags) return;
+  Everywhere* const others = everywhere_now();
+  if (others == nullptr) return;
+  const ActionChange change{.signal = signal, .action = next};
+  others->make(Everywhere::Kind::action, &change, sizeof change);
+}
+
 int set_action(int signal, const struct sigaction* action, struct sigaction* before) noexcept {
   if (shared_program() == nullptr) return CRATON_REAL(sigaction)(signal, action, before);
   struct sigaction next {};
@@ -134,8 +147,10 @@ int set_action(int signal, const struct sigaction* action, struct sigaction* bef
     next = *action;
     static_cast<void>(take_open_signals(next.sa_mask));
     next.sa_flags |= on_stack;
+    put_explanation(signal, next);
   }
   if (exchange(signal, action == nullptr ? nullptr : &next, &old) != 0) return -1;
+  if (action != nullptr) set_elsewhere(signal, next, old);
   const std::uint64_t bit = bit_of(signal);
   const bool asked = (asked_on_stack.load() & bit) != 0;
   if (action != nullptr) {
@@ -146,6 +161,7 @@ int set_action(int signal, const struct sigaction* action, struct sigaction* bef
     }
   }
   if (before != nullptr) {
+    hide_explanation(signal, old);
     if (!asked) old.sa_flags &= ~on_stack;
     *before = old;
   }
@@ -198,6 +214,10 @@ void keep_signal(int signal) noexcept {
     return;
   }
   CRATON_ASSERT(false);
+}
+
+bool set_action_as_told(const ActionChange& change) noexcept {
+  return exchange(change.signal, &change.action, nullptr) == 0;
 }
 
 struct sigaction program_action(int signal) noexcept {

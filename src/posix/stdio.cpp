@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdarg>
 #include <cstddef>
@@ -32,6 +33,18 @@ ssize_t __getdelim(char** line, std::size_t* room, int delimiter, FILE* stream);
 [[noreturn]] void __chk_fail();
 }
 // NOLINTEND(readability-identifier-naming)
+
+namespace craton::posix {
+
+namespace {
+std::atomic<bool> is_output_chosen{false};
+}  // namespace
+
+bool buffer_of_output_is_chosen() noexcept {
+  return is_output_chosen.load(std::memory_order_relaxed);
+}
+
+}  // namespace craton::posix
 
 namespace {
 
@@ -232,6 +245,7 @@ CRATON_STREAM(int, fflush, (FILE * stream), (stream))
 /// The C library takes a buffer of its own instead of one that its system calls could fail on.
 [[gnu::visibility("default")]] int setvbuf(FILE* stream, char* buffer, int mode, std::size_t bytes) {
   check_stream(stream, "setvbuf");
+  if (stream == stdout) craton::posix::is_output_chosen.store(true, std::memory_order_relaxed);
   return CRATON_REAL(setvbuf)(stream, may_fault(buffer) ? nullptr : buffer, mode, bytes);
 }
 

@@ -85,4 +85,7 @@ inline void check_stream(const void* stream, const char* function) noexcept {
     refuse_foreign_stream(stream, function);
 }
 
+/// The program has said itself how stdout is to be buffered.
+bool buffer_of_output_is_chosen() noexcept;
+
 }  // namespace craton::posix

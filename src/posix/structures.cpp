@@ -8,6 +8,7 @@
 #include <sys/select.h>
 #include <sys/sem.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
@@ -18,10 +19,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdarg>
 
 #include "posix/descriptors.hpp"
+#include "posix/futexes.hpp"
 #include "posix/kernel_memory.hpp"
 #include "posix/pages.hpp"
 #include "posix/signals.hpp"
@@ -42,17 +45,91 @@ using craton::posix::descriptor_made;
 using craton::posix::Mask;
 using craton::posix::may_fault;
 using craton::posix::Name;
+using craton::posix::PrivateBuffer;
 using craton::posix::Result;
 using craton::posix::Results;
 using craton::posix::touch;
 using craton::posix::Value;
 using craton::posix::Values;
 
+/// The list of poll(), with the numbers that descriptors have in this process.
+class PollList {
+ public:
+  PollList(pollfd* list, nfds_t count, const char* function) noexcept
+      : list_(list), count_(count), copy_(count * sizeof *list) {
+    if (here() == nullptr) return;
+    for (nfds_t i = 0; i < count; ++i) {
+      here()[i] = list[i];
+      if (list[i].fd >= 0) here()[i].fd = descriptor_here(list[i].fd, function);
+    }
+  }
+  PollList(const PollList&) = delete;
+  PollList& operator=(const PollList&) = delete;
+  ~PollList() {
+    if (here() == nullptr) return;
+    for (nfds_t i = 0; i < count_; ++i) {
+      if (list_[i].revents != here()[i].revents) list_[i].revents = here()[i].revents;
+    }
+  }
+  operator pollfd*() noexcept { return here(); }  // NOLINT(google-explicit-constructor)
+
+ private:
+  pollfd* here() noexcept { return reinterpret_cast<pollfd*>(copy_.data()); }
+
+  pollfd* const list_;
+  const nfds_t count_;
+  PrivateBuffer copy_;
+};
+
 /// So many bytes of a set of descriptors does the kernel look at.
 std::size_t set_bytes(int count) noexcept {
   constexpr int bits = 64;
-  return static_cast<std::size_t>(std::max((count + bits - 1) / bits, 0)) * sizeof(long);
+  return static_cast<std::size_t>((count + bits - 1) / bits) * sizeof(long);
 }
+
+/// The sets of select(), likewise: a descriptor may have a number here that is beyond those of the program.
+class SelectSets {
+ public:
+  using Three = std::array<fd_set*, 3>;
+
+  SelectSets(int count, const Three& sets, const char* function) noexcept
+      : asked_(std::clamp(count, 0, FD_SETSIZE)), count_(count), sets_(sets) {
+    for (std::size_t set = 0; set < sets_.size(); ++set) {
+      FD_ZERO(&here_[set]);
+      for (int number = 0; sets_[set] != nullptr && number < asked_; ++number) {
+        if (!FD_ISSET(number, sets_[set])) continue;
+        const int own = descriptor_here(number, function);
+        if (own < 0 || own >= FD_SETSIZE) {
+          is_beyond_ = true;
+          continue;
+        }
+        FD_SET(own, &here_[set]);
+        count_ = std::max(count_, own + 1);
+      }
+    }
+  }
+  int count() const noexcept { return is_beyond_ ? -1 : count_; }  // the kernel says EINVAL
+  fd_set* operator[](std::size_t set) noexcept { return sets_[set] == nullptr ? nullptr : &here_[set]; }
+  /// Puts back what the call has left in the sets. \returns the call's result
+  int done(int result) noexcept {
+    const int error = errno;
+    for (std::size_t set = 0; result >= 0 && set < sets_.size(); ++set) {
+      for (int number = 0; sets_[set] != nullptr && number < asked_; ++number) {
+        if (FD_ISSET(number, sets_[set]) && !FD_ISSET(descriptor_here(number, "select"), &here_[set]))
+          FD_CLR(number, sets_[set]);
+      }
+    }
+    errno = error;
+    return result;
+  }
+
+ private:
+  const int asked_;
+  int count_;
+  bool is_beyond_ = false;
+  const Three sets_;
+  std::array<fd_set, 3> here_{};
+};
 
 std::size_t room_of(const socklen_t* bytes) noexcept {
   return bytes == nullptr ? 0 : *bytes;
@@ -61,13 +138,15 @@ std::size_t room_of(const socklen_t* bytes) noexcept {
 }  // namespace
 
 #define CRATON_FD(name) descriptor_here(fd, #name)
+#define CRATON_EPOLL(name) descriptor_here(epoll, #name)
 
 extern "C" {
 
 // ---- Waiting for descriptors
 
 [[gnu::visibility("default")]] int poll(pollfd* list, nfds_t count, int timeout_ms) {
-  return CRATON_REAL(poll)(Results(list, count * sizeof *list), count, timeout_ms);
+  PollList here(list, count, "poll");
+  return CRATON_REAL(poll)(here, count, timeout_ms);
 }
 [[gnu::visibility("default")]] int __poll_chk(pollfd* list, nfds_t count, int timeout_ms, std::size_t room) {
   if (room / sizeof *list < count) __chk_fail();
@@ -75,29 +154,42 @@ extern "C" {
 }
 [[gnu::visibility("default")]] int ppoll(pollfd* list, nfds_t count, const timespec* timeout,
                                          const sigset_t* mask) {
-  return CRATON_REAL(ppoll)(Results(list, count * sizeof *list), count, Value(timeout), Mask(mask));
+  PollList here(list, count, "ppoll");
+  return CRATON_REAL(ppoll)(here, count, Value(timeout), Mask(mask));
 }
 [[gnu::visibility("default")]] int __ppoll_chk(pollfd* list, nfds_t count, const timespec* timeout,
                                                const sigset_t* mask, std::size_t room) {
   if (room / sizeof *list < count) __chk_fail();
   return ppoll(list, count, timeout, mask);
 }
-CRATON_CALL(int, select, (int count, fd_set* read, fd_set* write, fd_set* except, timeval* timeout),
-            (count, Results(read, set_bytes(count)), Results(write, set_bytes(count)),
-             Results(except, set_bytes(count)), Result(timeout)))
-CRATON_CALL(int, pselect,
-            (int count, fd_set* read, fd_set* write, fd_set* except, const timespec* timeout,
-             const sigset_t* mask),
-            (count, Results(read, set_bytes(count)), Results(write, set_bytes(count)),
-             Results(except, set_bytes(count)), Value(timeout), Mask(mask)))
+[[gnu::visibility("default")]] int select(int count, fd_set* read, fd_set* write, fd_set* except,
+                                          timeval* timeout) {
+  // Larger sets than the type has room for are allowed where descriptors are those of the process.
+  if (count > FD_SETSIZE)
+    return CRATON_REAL(select)(count, Results(read, set_bytes(count)), Results(write, set_bytes(count)),
+                               Results(except, set_bytes(count)), Result(timeout));
+  SelectSets here(count, {read, write, except}, "select");
+  return here.done(CRATON_REAL(select)(here.count(), here[0], here[1], here[2], Result(timeout)));
+}
+[[gnu::visibility("default")]] int pselect(int count, fd_set* read, fd_set* write, fd_set* except,
+                                           const timespec* timeout, const sigset_t* mask) {
+  if (count > FD_SETSIZE)
+    return CRATON_REAL(pselect)(count, Results(read, set_bytes(count)), Results(write, set_bytes(count)),
+                                Results(except, set_bytes(count)), Value(timeout), Mask(mask));
+  SelectSets here(count, {read, write, except}, "pselect");
+  return here.done(CRATON_REAL(pselect)(here.count(), here[0], here[1], here[2], Value(timeout), Mask(mask)));
+}
 CRATON_CALL(int, epoll_ctl, (int epoll, int operation, int fd, epoll_event* event),
-            (epoll, operation, fd, const_cast<epoll_event*>(static_cast<const epoll_event*>(Value(event)))))
+            (CRATON_EPOLL(epoll_ctl), operation, CRATON_FD(epoll_ctl),
+             const_cast<epoll_event*>(static_cast<const epoll_event*>(Value(event)))))
 CRATON_CALL(int, epoll_wait, (int epoll, epoll_event* events, int count, int timeout_ms),
-            (epoll, Results(events, static_cast<std::size_t>(std::max(count, 0)) * sizeof *events), count,
+            (CRATON_EPOLL(epoll_wait),
+             Results(events, static_cast<std::size_t>(std::max(count, 0)) * sizeof *events), count,
              timeout_ms))
 CRATON_CALL(int, epoll_pwait,
             (int epoll, epoll_event* events, int count, int timeout_ms, const sigset_t* mask),
-            (epoll, Results(events, static_cast<std::size_t>(std::max(count, 0)) * sizeof *events), count,
+            (CRATON_EPOLL(epoll_pwait),
+             Results(events, static_cast<std::size_t>(std::max(count, 0)) * sizeof *events), count,
              timeout_ms, Mask(mask)))
 
 // ---- Sockets
@@ -210,6 +302,9 @@ CRATON_CALL(int, waitid, (idtype_t what, id_t process, siginfo_t* information, i
   va_start(more, number);
   for (long& argument : arguments) argument = va_arg(more, long);
   va_end(more);
+  long result_of_futex = 0;
+  if (number == SYS_futex && craton::posix::run_shared_futex(arguments, result_of_futex))
+    return result_of_futex;
   const int before = errno;
   for (std::size_t pages = 1;; pages *= 2) {
     const long result = CRATON_REAL(syscall)(number, arguments[0], arguments[1], arguments[2], arguments[3],

@@ -19,6 +19,7 @@ namespace {
 
 using craton::no_deadline;
 using craton::TimeNs;
+using craton::posix::deadline_of;
 using craton::posix::Monitor;
 using craton::posix::monitor;
 using craton::posix::shared_program;
@@ -34,13 +35,6 @@ template <typename State, typename Object>
 State& state_of(Object* object) noexcept {
   static_assert(sizeof(State) <= sizeof(Object));
   return *reinterpret_cast<State*>(object);
-}
-
-TimeNs deadline_of(clockid_t clock, const timespec* until) {
-  timespec now{};
-  ::clock_gettime(clock, &now);
-  const TimeNs left = (until->tv_sec - now.tv_sec) * 1'000'000'000 + (until->tv_nsec - now.tv_nsec);
-  return monitor()->now_ns() + left;
 }
 
 /// Waits until `take` has got what it wants. Who waits is counted in the object, so that who gives it back
@@ -184,11 +178,10 @@ bool try_lock(ReadersWriters& lock, bool write) {
   return is_free;
 }
 
-int lock(Monitor& monitor, pthread_rwlock_t* object, bool write) {
+int lock(Monitor& monitor, pthread_rwlock_t* object, bool write, TimeNs deadline_ns = no_deadline) {
   auto& lock = state_of<ReadersWriters>(object);
-  static_cast<void>(wait_to_take(
-      monitor, object, lock.waiting, [&] { return try_lock(lock, write); }, no_deadline));
-  return 0;
+  const auto take = [&] { return try_lock(lock, write); };
+  return wait_to_take(monitor, object, lock.waiting, take, deadline_ns) ? 0 : ETIMEDOUT;
 }
 
 int lock_if_free(Monitor& monitor, pthread_rwlock_t* object, bool write) {
@@ -355,6 +348,9 @@ CRATON_SYNCHRONISED(pthread_mutex_trylock, mutex, (pthread_mutex_t * mutex), (mu
                     lock_if_free(*shared, mutex))
 CRATON_SYNCHRONISED(pthread_mutex_timedlock, mutex, (pthread_mutex_t * mutex, const timespec* until),
                     (mutex, until), lock(*shared, mutex, deadline_of(CLOCK_REALTIME, until)))
+CRATON_SYNCHRONISED(pthread_mutex_clocklock, mutex,
+                    (pthread_mutex_t * mutex, clockid_t clock, const timespec* until), (mutex, clock, until),
+                    lock(*shared, mutex, deadline_of(clock, until)))
 CRATON_SYNCHRONISED(pthread_mutex_unlock, mutex, (pthread_mutex_t * mutex), (mutex), unlock(*shared, mutex))
 
 CRATON_SYNCHRONISED(pthread_cond_wait, condition, (pthread_cond_t * condition, pthread_mutex_t* mutex),
@@ -382,6 +378,14 @@ CRATON_SYNCHRONISED(pthread_rwlock_wrlock, object, (pthread_rwlock_t * object), 
                     lock(*shared, object, true))
 CRATON_SYNCHRONISED(pthread_rwlock_trywrlock, object, (pthread_rwlock_t * object), (object),
                     lock_if_free(*shared, object, true))
+#define CRATON_TIMED_LOCK(name, clock_name, write)                                                       \
+  CRATON_SYNCHRONISED(name, object, (pthread_rwlock_t * object, const timespec* until), (object, until), \
+                      lock(*shared, object, write, deadline_of(CLOCK_REALTIME, until)))                  \
+  CRATON_SYNCHRONISED(clock_name, object,                                                                \
+                      (pthread_rwlock_t * object, clockid_t clock, const timespec* until),               \
+                      (object, clock, until), lock(*shared, object, write, deadline_of(clock, until)))
+CRATON_TIMED_LOCK(pthread_rwlock_timedrdlock, pthread_rwlock_clockrdlock, false)
+CRATON_TIMED_LOCK(pthread_rwlock_timedwrlock, pthread_rwlock_clockwrlock, true)
 CRATON_SYNCHRONISED(pthread_rwlock_unlock, object, (pthread_rwlock_t * object), (object),
                     unlock(*shared, object))
 
@@ -390,6 +394,8 @@ CRATON_SYNCHRONISED(sem_trywait, semaphore, (sem_t * semaphore), (semaphore),
                     take_if_there(*shared, semaphore))
 CRATON_SYNCHRONISED(sem_timedwait, semaphore, (sem_t * semaphore, const timespec* until), (semaphore, until),
                     take(*shared, semaphore, deadline_of(CLOCK_REALTIME, until)))
+CRATON_SYNCHRONISED(sem_clockwait, semaphore, (sem_t * semaphore, clockid_t clock, const timespec* until),
+                    (semaphore, clock, until), take(*shared, semaphore, deadline_of(clock, until)))
 CRATON_SYNCHRONISED(sem_post, semaphore, (sem_t * semaphore), (semaphore), give(*shared, semaphore))
 CRATON_SYNCHRONISED(sem_getvalue, semaphore, (sem_t * semaphore, int* value), (semaphore, value),
                     look(*shared, semaphore, value))

@@ -12,7 +12,9 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <ostream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -231,6 +233,98 @@ INSTANTIATE_TEST_SUITE_P(
                              "it has 512 KiB; raise OMP_STACKSIZE; "},
                     Overflow{"LargeFrames", {"large"}, " is full: it has 512 KiB; raise OMP_STACKSIZE; "}),
     [](const auto& tested) { return std::string(tested.param.name); });
+
+// ---- Memory of one rank
+
+TEST(ForeignMemory, OfALibraryThatIsLoadedLateIsNamed) {
+  const std::string library = job::program("libnumbers.so");
+  LaunchedJob job(command({"-n", "2", "--threads", "1"}, {job::program("foreign"), library}));
+  EXPECT_EQ(job::finish_clean(job), 128 + SIGSEGV) << job.error();
+  EXPECT_EQ(occurrences(job.error(), "craton: rank 1: used memory that only rank 0 has: " + library +
+                                         "; a library that the program loads while it runs belongs to one "
+                                         "rank: link the program with it, or name it in LD_PRELOAD\n"),
+            1)
+      << job.error();
+}
+
+TEST(ForeignMemory, OfALibraryThatIsPreloadedIsShared) {
+  const std::string library = job::program("libnumbers.so");
+  const Variable preload("LD_PRELOAD", library.c_str());
+  LaunchedJob job(command({"-n", "2", "--threads", "1"}, {job::program("foreign"), library}));
+  EXPECT_EQ(job::finish_clean(job), 0) << job.error();
+  EXPECT_EQ(job.output(), "sum 499500\n");
+}
+
+TEST(ForeignMemory, OfBrkIsNamed) {
+  LaunchedJob job(command({"-n", "2", "--threads", "1"}, {job::program("foreign"), "brk"}));
+  EXPECT_EQ(job::finish_clean(job), 128 + SIGSEGV) << job.error();
+  EXPECT_EQ(occurrences(job.error(),
+                        ": used memory that only rank 0 has: [heap]; use malloc or mmap instead of sbrk\n"),
+            1)
+      << job.error();
+}
+
+// ---- Signals that craton run is sent
+
+struct Interruption {
+  const char* name;
+  int signal;
+  bool in_region;
+};
+
+class Interrupted : public testing::TestWithParam<Interruption> {};
+
+TEST_P(Interrupted, ProgramsThatHandleItEndInOrder) {
+  const auto& [name, signal, in_region] = GetParam();
+  std::vector<std::string> program{job::program("interrupted")};
+  if (in_region) program.emplace_back("region");
+  LaunchedJob job(command({"-n", "3", "--threads", "1"}, program));
+  ASSERT_TRUE(job.wait_for_output("working\n")) << job.error();
+  job.send_signal(signal);
+  EXPECT_EQ(job::finish_clean(job), 5) << job.error();
+  EXPECT_EQ(job.output(), "working\nended in order by " + std::string(::strsignal(signal)) + ", 3 threads\n");
+}
+
+INSTANTIATE_TEST_SUITE_P(Run, Interrupted,
+                         testing::Values(Interruption{"ByInt", SIGINT, false},
+                                         Interruption{"ByTerm", SIGTERM, false},
+                                         Interruption{"ByIntInARegion", SIGINT, true}),
+                         [](const auto& tested) { return std::string(tested.param.name); });
+
+// ---- Files of one rank on others of its node
+
+TEST(Files, OfTheFirstThreadServeAllRanksOfItsNode) {
+  for (const char* const ranks : {"2", "4"}) {
+    LaunchedJob job(command({"-n", ranks, "--threads", "1"}, {job::program("files")}));
+    EXPECT_EQ(job::finish_clean(job), 0) << job.error();
+    EXPECT_EQ(job.output(), "0 failures\n") << ranks << " ranks\n" << job.error();
+  }
+}
+
+// ---- Output
+
+TEST(Lines, OfAllRanksStayWhole) {
+  LaunchedJob job(command({"-n", "3", "--threads", "1"}, {job::program("lines")}));
+  EXPECT_EQ(job::finish_clean(job), 0) << job.error();
+  std::istringstream output(job.output());
+  std::map<char, long> lines_of;
+  std::map<char, std::size_t> bytes_of;
+  std::string first;
+  std::getline(output, first);
+  for (std::string line; std::getline(output, line);) {
+    if (line == "end") continue;
+    ++lines_of[line[0]];
+    bytes_of[line[0]] += line.size();
+    ASSERT_EQ(line.find_first_not_of(line[0]), std::string::npos) << "a line in a line: " << line;
+  }
+  EXPECT_EQ(first, "begin");
+  EXPECT_EQ(job.output().substr(job.output().size() - 4), "end\n");
+  EXPECT_EQ(lines_of.size(), 3U);
+  for (const auto& [letter, lines] : lines_of) {
+    EXPECT_EQ(lines, 4000) << letter;
+    EXPECT_EQ(bytes_of[letter], bytes_of['a']) << letter;
+  }
+}
 
 // ---- Zeros
 

@@ -1,0 +1,197 @@
+#include "posix/everywhere.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <clocale>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/error.hpp"
+#include "posix/descriptors.hpp"
+#include "posix/kernel_memory.hpp"
+
+namespace craton::posix {
+
+namespace {
+
+constexpr fabric::HandlerId everywhere_handler = fabric::max_handlers - 4;
+/// A rank that is alive answers while it computes; this is for one that the operating system has stopped.
+constexpr TimeNs patience_ns = 60'000'000'000;
+
+std::atomic<Everywhere*> running_everywhere{nullptr};
+
+template <typename T>
+T read_change(const std::byte* change) noexcept {
+  T read{};
+  std::memcpy(&read, change, sizeof read);
+  return read;
+}
+
+/// \param change has room for all that its kind says \returns whether it worked
+bool change_here(SharedProgram& program, Everywhere::Kind kind, const std::byte* change) noexcept {
+  using Kind = Everywhere::Kind;
+  switch (kind) {
+    case Kind::directory:
+      return CRATON_REAL(chdir)(reinterpret_cast<const char*>(change)) == 0;
+    case Kind::file_mask:
+      CRATON_REAL(umask)(read_change<mode_t>(change));
+      return true;
+    case Kind::locale:
+      return CRATON_REAL(setlocale)(read_change<LocaleChange>(change).category,
+                                    reinterpret_cast<const char*>(change + sizeof(LocaleChange))) != nullptr;
+    case Kind::action:
+      return set_action_as_told(read_change<ActionChange>(change));
+    case Kind::seed:
+      seed_here(program.rank(), read_change<unsigned>(change));
+      return true;
+    case Kind::seed_48:
+      seed_48_here(program.rank(), read_change<long>(change));
+      return true;
+    case Kind::map:
+      return map_as_told(read_change<MapChange>(change), program.fabric().node_of(program.rank()));
+    case Kind::unmap:
+      return unmap_as_told(read_change<MapChange>(change));
+    case Kind::answer:
+      break;
+  }
+  return false;
+}
+
+}  // namespace
+
+Everywhere* everywhere() noexcept {
+  return running_everywhere.load(std::memory_order_acquire);
+}
+
+Everywhere* everywhere_now() noexcept {
+  Everywhere* const made = everywhere();
+  stack_t now{};
+  // All handlers of the program run on a stack of their own (signals.cpp).
+  if (made == nullptr || CRATON_REAL(sigaltstack)(nullptr, &now) != 0 || (now.ss_flags & SS_ONSTACK) != 0)
+    return nullptr;
+  return made;
+}
+
+void start_everywhere(SharedProgram& program) {
+  if (program.fabric().size() == 1) return;
+  running_everywhere.store(new Everywhere(program, everywhere_handler), std::memory_order_release);
+  if (program.rank() == 0) return;
+  seed_here(program.rank(), 1);  // as if the program had said so, as the C standard has it
+  seed_48_here(program.rank(), 0);
+}
+
+Everywhere::Everywhere(SharedProgram& program, fabric::HandlerId handler)
+    : program_(program), handler_(handler) {
+  program_.fabric().set_handler(handler_, &Everywhere::arrived, this);
+}
+
+bool Everywhere::make(Kind kind, const void* change, std::size_t bytes) noexcept {
+  if (bytes > change_bytes_most) return false;
+  std::array<std::byte, sizeof(Head) + change_bytes_most> message;
+  const Head head{.kind = kind, .worked = 0};
+  std::memcpy(message.data(), &head, sizeof head);
+  std::memcpy(message.data() + sizeof head, change, bytes);
+  const std::lock_guard lock(lock_);
+  fabric::Fabric& fabric = program_.fabric();
+  answers_.store(0);
+  refusals_.store(0);
+  for (fabric::Rank rank = 0; rank < fabric.size(); ++rank) {
+    if (rank != fabric.rank())
+      static_cast<void>(fabric.send(rank, handler_, message.data(), sizeof head + bytes));
+  }
+  const auto all = [&] { return answers_.load() + 1 == fabric.size() || fabric.lost_ranks() != 0; };
+  if (fabric.wait_until(all, fabric.clock().now_ns() + patience_ns) != fabric::Status::ok ||
+      fabric.lost_ranks() != 0) {
+    program_.fail(fmt::format("a change of the process did not reach all ranks: {} of {} have answered",
+                              answers_.load(), fabric.size() - 1));
+  }
+  return refusals_.load() == 0;
+}
+
+void Everywhere::arrived(void* self, fabric::Rank source, const std::byte* payload,
+                         std::size_t bytes) noexcept {
+  auto& here = *static_cast<Everywhere*>(self);
+  Head head{};
+  if (bytes < sizeof head) return;
+  std::memcpy(&head, payload, sizeof head);
+  if (head.kind == Kind::answer) {
+    if (head.worked == 0) here.refusals_.fetch_add(1);
+    here.answers_.fetch_add(1);
+    return here.program_.fabric().notify();
+  }
+  // With room behind, and a zero: a text that is too short to be one ends all the same.
+  alignas(MapChange) std::array<std::byte, fabric::max_message_bytes + 1> change{};
+  std::memcpy(change.data(), payload + sizeof head, bytes - sizeof head);
+  const bool worked = change_here(here.program_, head.kind, change.data());
+  const Head answer{.kind = Kind::answer, .worked = worked ? 1U : 0U};
+  static_cast<void>(here.program_.fabric().send(source, here.handler_, &answer, sizeof answer));
+}
+
+}  // namespace craton::posix
+
+// ---- What programs call
+
+using craton::posix::Everywhere;
+using craton::posix::everywhere_now;
+using craton::posix::Name;
+
+namespace {
+
+/// The directory has changed here. Its name is the same on all hosts, or the others stay where they are.
+void tell_directory() noexcept {
+  Everywhere* const others = everywhere_now();
+  if (others == nullptr) return;
+  const int error = errno;
+  std::array<char, craton::posix::change_bytes_most> path;
+  if (CRATON_REAL(getcwd)(path.data(), path.size()) != nullptr)
+    others->make(Everywhere::Kind::directory, path.data(), std::strlen(path.data()) + 1);
+  errno = error;
+}
+
+}  // namespace
+
+extern "C" {
+
+[[gnu::visibility("default")]] int chdir(const char* path) {
+  const int result = CRATON_REAL(chdir)(Name(path));
+  if (result == 0) tell_directory();
+  return result;
+}
+
+[[gnu::visibility("default")]] int fchdir(int fd) {
+  const int result = CRATON_REAL(fchdir)(craton::posix::descriptor_here(fd, "fchdir"));
+  if (result == 0) tell_directory();
+  return result;
+}
+
+[[gnu::visibility("default")]] mode_t umask(mode_t mask) {
+  const mode_t before = CRATON_REAL(umask)(mask);
+  if (before != mask) {
+    if (Everywhere* const others = everywhere_now())
+      others->make(Everywhere::Kind::file_mask, &mask, sizeof mask);
+  }
+  return before;
+}
+
+[[gnu::visibility("default")]] char* setlocale(int category, const char* locale) {
+  char* const result = CRATON_REAL(setlocale)(category, locale);
+  if (locale == nullptr || result == nullptr) return result;
+  Everywhere* const others = everywhere_now();
+  // By the name that it has now: an empty one means what the environment says, which may differ by then.
+  const std::size_t name_bytes = std::strlen(result) + 1;
+  if (others == nullptr ||
+      sizeof(craton::posix::LocaleChange) + name_bytes > craton::posix::change_bytes_most)
+    return result;
+  std::array<std::byte, craton::posix::change_bytes_most> change;
+  const craton::posix::LocaleChange head{category};
+  std::memcpy(change.data(), &head, sizeof head);
+  std::memcpy(change.data() + sizeof head, result, name_bytes);
+  others->make(Everywhere::Kind::locale, change.data(), sizeof head + name_bytes);
+  return result;
+}
+
+}  // extern "C"

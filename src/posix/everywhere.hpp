@@ -1,0 +1,92 @@
+/// \file
+/// What a process has by itself, and the program believes to have once: its directory, file mask, locale,
+/// seeds and signal handlers, and the files that it maps. A change by any rank is made on all before the call
+/// returns.
+///
+///     chdir(path) on rank r ──▶ the real one here ──▶ message to all others: the real one there ──▶ answers
+///     ──▶ back
+///
+/// Not made elsewhere: changes by handlers of signals, which may have interrupted the runtime itself.
+#pragma once
+
+#include <sys/mman.h>
+#include <sys/types.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+#include "posix/shared_program.hpp"
+
+namespace craton::posix {
+
+class Everywhere {
+ public:
+  enum class Kind : std::uint32_t { directory, file_mask, locale, action, seed, seed_48, map, unmap, answer };
+
+  /// Before the program starts; collective in so far as all ranks must have made it before any changes.
+  Everywhere(SharedProgram& program, fabric::HandlerId handler);
+  Everywhere(const Everywhere&) = delete;
+  Everywhere& operator=(const Everywhere&) = delete;
+
+  /// Makes a change on all other ranks. \param change what the kind says, up to change_bytes_most bytes
+  /// \returns whether it worked on all. Any thread of the program; blocks
+  bool make(Kind kind, const void* change, std::size_t bytes) noexcept;
+
+ private:
+  struct Head {
+    Kind kind;
+    std::uint32_t worked;
+  };
+
+  static void arrived(void* self, fabric::Rank source, const std::byte* payload, std::size_t bytes) noexcept;
+
+  SharedProgram& program_;
+  const fabric::HandlerId handler_;
+  std::mutex lock_;  ///< one change of this rank at a time
+  std::atomic<std::uint32_t> answers_{0};
+  std::atomic<std::uint32_t> refusals_{0};
+};
+
+inline constexpr std::size_t change_bytes_most = fabric::max_message_bytes - 64;
+
+/// Kind::locale; the name follows, with its end.
+struct LocaleChange {
+  int category;
+};
+/// Kind::action.
+struct ActionChange {
+  int signal;
+  struct sigaction action;
+};
+/// Kind::map and unmap: whole pages.
+struct MapChange {
+  std::uintptr_t begin;
+  std::uint64_t bytes;
+  std::int64_t offset;
+  std::uint64_t node;  ///< of the rank whose file it is
+  pid_t process;       ///< likewise
+  int descriptor;      ///< there
+  int protection;
+  int flags;
+};
+
+/// Of this process; null before the program has started, and where it has one rank only.
+Everywhere* everywhere() noexcept;
+/// The same, but null in handlers of signals.
+Everywhere* everywhere_now() noexcept;
+void start_everywhere(SharedProgram& program);
+
+/// What the others do for Kind::map and unmap (mappings.cpp). \returns whether it worked
+bool map_as_told(const MapChange& change, std::uint64_t own_node) noexcept;
+bool unmap_as_told(const MapChange& change) noexcept;
+/// What they do for Kind::action (signals.cpp).
+bool set_action_as_told(const ActionChange& change) noexcept;
+/// What they do for Kind::seed and seed_48, and at the start: sequences of random numbers that are the
+/// program's on rank 0, and others on the other ranks (seeds.cpp).
+void seed_here(fabric::Rank rank, unsigned seed) noexcept;
+void seed_48_here(fabric::Rank rank, long seed) noexcept;
+
+}  // namespace craton::posix

@@ -1,0 +1,3 @@
+/// \file
+/// A library with data, for foreign.c.
+int numbers_of_library[1000];

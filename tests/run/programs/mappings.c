@@ -1,0 +1,70 @@
+/// \file
+/// Memory that the program maps itself: without a file, and private copies of a file.
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "check.h"
+
+enum { count = 200000 };
+
+static long* map(size_t bytes, int flags, int fd) {
+  long* memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+  if (memory != MAP_FAILED) return memory;
+  perror("mmap");
+  exit(1);
+}
+
+static long long fill_and_sum(long* memory, int size) {
+  long long sum = 0;
+#pragma omp parallel
+  {
+    take_part();
+#pragma omp for
+    for (int i = 0; i < size; ++i) memory[i] += i;
+#pragma omp for schedule(static, 7) reduction(+ : sum)
+    for (int i = 0; i < size; ++i) sum += memory[i] * (1 + i % 3);
+  }
+  return sum;
+}
+
+int main(void) {
+  const size_t bytes = count * sizeof(long);
+  long* memory = map(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+  check_int("mapped memory", fill_and_sum(memory, count));
+  memory = mremap(memory, bytes, 2 * bytes, MREMAP_MAYMOVE);
+  check_int("the same, larger", fill_and_sum(memory, 2 * count));
+  /* Its first half is given back, then the rest. */
+  const size_t half = bytes / 4096 * 4096;
+  check_int("unmapped in part", munmap(memory, half));
+  long* rest = (long*)((char*)memory + half);
+  check_int("what is left", fill_and_sum(rest, 1000));
+  check_int("made zero", madvise(rest, 4096, MADV_DONTNEED));
+  check_int("is zero", rest[0] + rest[511] + (rest[513] != 0));
+  check_int("unmapped", munmap(rest, 2 * bytes - half));
+
+  memory = map(bytes, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+  check_int("shared memory without a file", fill_and_sum(memory, count));
+  check_int("unmapped", munmap(memory, bytes));
+  /* What is mapped anew is zero, whoever had it. */
+  memory = map(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+  check_int("mapped again", fill_and_sum(memory, count));
+  check_int("protected", mprotect(memory, 4096, PROT_READ) + mprotect(memory, 4096, PROT_READ | PROT_WRITE));
+  check_int("unmapped", munmap(memory, bytes));
+
+  char name[] = "/tmp/craton-mappings-XXXXXX";
+  const int fd = mkstemp(name);
+  long* numbers = malloc(bytes);
+  for (int i = 0; i < count; ++i) numbers[i] = 3;
+  check_int("written", write(fd, numbers, bytes) == (ssize_t)bytes);
+  memory = map(bytes, MAP_PRIVATE, fd);
+  check_int("private copy of a file", fill_and_sum(memory, count));
+  check_int("the file", pread(fd, numbers, bytes, 0) == (ssize_t)bytes ? numbers[count - 1] : -1);
+  check_int("unmapped", munmap(memory, bytes));
+  close(fd);
+  unlink(name);
+  free(numbers);
+  return finish();
+}

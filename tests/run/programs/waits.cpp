@@ -1,0 +1,193 @@
+/// \file
+/// What threads of C++20 wait on, used between ranks: atomics, latches, barriers, semaphores, futures, and
+/// locks with a time limit.
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <future>
+#include <latch>
+#include <mutex>
+#include <semaphore>
+#include <shared_mutex>
+#include <thread>
+#include <vector>
+
+#include "check.h"
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+using std::chrono::system_clock;
+
+int threads = 1;
+
+void atomics() {
+  static std::atomic<int> word;
+  static std::atomic<long> wide;
+  static std::atomic<short> narrow;
+  static std::atomic_flag flag;
+  word = 0;
+  wide = 0;
+  narrow = 0;
+  flag.clear();
+#pragma omp parallel
+  {
+    take_part();
+    if (omp_get_thread_num() != 0) {
+      word.wait(0);
+      wide.wait(0);
+      narrow.wait(0);
+      flag.wait(false);
+    } else {
+      const auto moment = [] { std::this_thread::sleep_for(milliseconds(5)); };
+      moment();
+      word = 1;
+      word.notify_all();
+      moment();
+      wide = 1;
+      wide.notify_all();
+      moment();
+      narrow = 1;
+      narrow.notify_all();
+      moment();
+      flag.test_and_set();
+      flag.notify_all();
+    }
+  }
+  check_int("atomic waits", word + wide + narrow + flag.test());
+  // A turn that goes round.
+  static std::atomic<int> turn;
+  turn = 0;
+#pragma omp parallel
+  {
+    take_part();
+    for (int round = 0; round < 5; ++round) {
+      const int mine = round * threads + omp_get_thread_num();
+      for (int seen = turn.load(); seen != mine; seen = turn.load()) turn.wait(seen);
+      turn.fetch_add(1);
+      turn.notify_all();
+    }
+  }
+  check_int("turns", turn);
+}
+
+void latches() {
+  std::latch start(threads);
+  std::barrier<> round(threads);
+  std::vector<int> steps(static_cast<std::size_t>(threads));
+  int wrong = 0;
+#pragma omp parallel reduction(+ : wrong)
+  {
+    take_part();
+    start.arrive_and_wait();
+    for (int i = 1; i <= 5; ++i) {
+      steps[static_cast<std::size_t>(omp_get_thread_num())] = i;
+      round.arrive_and_wait();
+      for (const int step : steps) wrong += step != i;
+      round.arrive_and_wait();
+    }
+  }
+  check_int("steps that a barrier did not hold back", wrong);
+}
+
+void semaphores() {
+  std::counting_semaphore<> items(0);
+  std::binary_semaphore lock(1);
+  long long taken = 0;
+#pragma omp parallel
+  {
+    take_part();
+    if (omp_get_thread_num() == 0) {
+      for (int i = 0; i < 10 * threads; ++i) items.release();
+    }
+    for (int i = 0; i < 10; ++i) {
+      items.acquire();
+      lock.acquire();
+      ++taken;
+      lock.release();
+    }
+#pragma omp barrier
+#pragma omp single
+    if (items.try_acquire_for(milliseconds(1))) taken = -1;
+  }
+  check_int("taken from a semaphore", taken);
+}
+
+void limits() {
+  std::timed_mutex mutex;
+  std::recursive_timed_mutex recursive;
+  std::shared_timed_mutex readers;
+  std::shared_mutex other;
+  long long sums[4] = {};
+#pragma omp parallel
+  {
+    take_part();
+    for (int i = 0; i < 5; ++i) {
+      while (!mutex.try_lock_for(milliseconds(50))) continue;
+      ++sums[0];
+      mutex.unlock();
+      while (!recursive.try_lock_until(system_clock::now() + milliseconds(50))) continue;
+      recursive.lock();
+      ++sums[1];
+      recursive.unlock();
+      recursive.unlock();
+      while (!readers.try_lock_until(steady_clock::now() + milliseconds(50))) continue;
+      ++sums[2];
+      readers.unlock();
+      while (!readers.try_lock_shared_for(milliseconds(50))) continue;
+      readers.unlock_shared();
+      other.lock();
+      ++sums[3];
+      other.unlock();
+    }
+  }
+  for (const long long sum : sums) check_int("sum under a lock with a limit", sum);
+  mutex.lock();
+  int late = 0;
+#pragma omp parallel reduction(+ : late)
+  {
+    take_part();
+    if (omp_get_thread_num() != 0) late += !mutex.try_lock_for(milliseconds(10));
+  }
+  mutex.unlock();
+  check_int("limits that passed", late);
+}
+
+void futures() {
+  std::vector<std::promise<int>> promises(static_cast<std::size_t>(threads));
+  std::vector<std::future<int>> results;
+  for (auto& promise : promises) results.push_back(promise.get_future());
+  long long sum = 0;
+#pragma omp parallel reduction(+ : sum)
+  {
+    take_part();
+    const int self = omp_get_thread_num();
+    promises[static_cast<std::size_t>(self)].set_value(self);
+    sum += results[static_cast<std::size_t>((self + 1) % threads)].get();
+  }
+  check_int("values of promises", sum);
+  std::once_flag once;
+  static int calls;
+  calls = 0;
+#pragma omp parallel
+  {
+    take_part();
+    std::call_once(once, [] { ++calls; });
+  }
+  check_int("calls once", calls);
+}
+
+}  // namespace
+
+int main() {
+#pragma omp parallel
+#pragma omp master
+  threads = omp_get_num_threads();
+  atomics();
+  latches();
+  semaphores();
+  limits();
+  futures();
+  return finish();
+}
