@@ -10,7 +10,8 @@
  * the same craton_mutex, or by craton_atomic functions. Then every load gives what it would give on one
  * machine. Two ranks may write different bytes of a block at the same time; none is lost. Other ways of the
  * program to say "now" (files, sockets, craton_barrier, C atomics on such memory) order nothing between
- * ranks; inside a rank everything is as usual.
+ * ranks; inside a rank everything is as usual. Segments can promise more: craton_strength, and
+ * craton_segment_options.causal.
  *
  * Faults. A first touch is a page fault that Craton serves, on the thread that touches. It may wait for other
  * ranks. System calls that are given such memory which is not there yet fail with EFAULT: touch it before.
@@ -136,12 +137,16 @@ typedef struct craton_segment_options {
   int hot_blocks; /**< 1: blocks that are written again and again stay open, see section 3.4.6; 1 */
   int prefetch;   /**< 1: blocks that were read after earlier barriers are fetched by the barrier; 1 */
   craton_strength strength; /**< CRATON_STRENGTH_AUTOMATIC */
+  int causal; /**< 1: data, then a flag, by plain stores, is right without anything between, as long as both
+                 lie in such segments (not in what is pinned): who finds the flag finds the data. Something
+                 must make the flag move: the option heartbeat does. Needs CRATON_HOME_FLOATING, and works as
+                 with CRATON_RELEASE_PLAIN and without prefetch. Each fault that fetches asks all ranks. 0 */
 } craton_segment_options;
 
 #define CRATON_SEGMENT_OPTIONS_INIT                                                                  \
   {                                                                                                  \
     sizeof(craton_segment_options), NULL, 0, 4096, CRATON_HOME_FLOATING, CRATON_INVALIDATION_LEASES, \
-        CRATON_RELEASE_FAST, CRATON_PLACEMENT_CYCLIC, 0, 16, 1, 1, CRATON_STRENGTH_AUTOMATIC         \
+        CRATON_RELEASE_FAST, CRATON_PLACEMENT_CYCLIC, 0, 16, 1, 1, CRATON_STRENGTH_AUTOMATIC, 0      \
   }
 
 /**

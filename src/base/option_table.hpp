@@ -38,6 +38,7 @@ enum class Option : std::uint8_t {
   stats_file,
   threads,
   program_heap,
+  causal,
   share,
   ranks_per_node,
   host,
@@ -172,6 +173,10 @@ inline constexpr std::array option_table = {
              .default_text = "256Gi",
              .help = "How much a shared program may allocate on all ranks together; costs memory only where it is used",
              .minimum = 64 * option_limits::mebi, .maximum = 512 * 1024 * option_limits::mebi},
+  OptionSpec{.id = Option::causal, .name = "causal", .type = OptionType::flag, .scope = OptionScope::rank,
+             .default_text = "no",
+             .help = "Data, then a flag, by plain stores without a flush, is right in the heap and in the data of shared "
+                     "programs; releases and faults cost more, the more ranks there are"},
   OptionSpec{.id = Option::share, .name = "share", .type = OptionType::choice, .scope = OptionScope::launcher,
              .default_text = "auto",
              .help = "Whether one program runs over the memory of all ranks (yes), or a program of its own on each (no); auto "

@@ -100,6 +100,7 @@ void OpenSpace::make_heap(std::optional<space::Heap>& heap, const char* name, st
   space::SegmentOptions options;
   options.name = name;
   options.dials.strength = coherence::Strength::automatic;
+  options.dials.causal = job_.options().flag(Option::causal);
   options.bytes = chunks * space::heap_chunk_bytes;
   options.block_bytes = block_bytes;
   space::Segment& segment = space_.create_segment(options);

@@ -114,6 +114,7 @@ craton::space::SegmentOptions segment_options(const craton_segment_options& aske
   options.dials.lease = asked.lease;
   options.dials.hot_blocks = asked.hot_blocks != 0;
   options.dials.prefetch = asked.prefetch != 0;
+  options.dials.causal = asked.causal != 0;
   options.dials.strength = static_cast<coherence::Strength>(asked.strength);
   return options;
 }

@@ -53,6 +53,7 @@ struct alignas(64) Counters {
   Count falls_called_off{0};      ///< because of an atomic operation (manager)
   Count releases{0};              ///< release fences
   Count acquires{0};              ///< acquire fences
+  Count causal_acquires{0};       ///< of them: by faults that fetched (causal)
   Count heartbeats{0};  ///< of them and of releases: by a rank that had not synchronised for a while
   Count regions{0};     ///< of OpenMP programs, over several ranks, that this rank ran a part of
   // Time in nanoseconds, of all threads together.

@@ -62,6 +62,10 @@ struct Dials {
   /// After so many times, or half as many, one is left invalid instead, to see whether it is still read; if
   /// it is, the next time comes twice as late. 0: never.
   std::uint32_t probe_one_in = 64;
+  /// Who finds in a block what another rank wrote finds elsewhere what that one had written, or found,
+  /// before: see lease_release.hpp. Both must lie in segments with this dial. With Home::floating only, and
+  /// then Release::plain, without prefetch and without opening blocks ahead.
+  bool causal = false;
   /// Of blocks that are not told otherwise.
   Strength strength = Strength::release;
   /// A block that an atomic operation made strong becomes weak when none has come for so long.

@@ -11,12 +11,34 @@
 
 namespace craton::coherence {
 
+/// With the release fence, where segments are causal: see SignatureExchange::set_turn.
+class LeaseRelease::Turn {
+ public:
+  Turn(LeaseRelease& space, bool publishes)
+      : space_(space), is_causal_(space.causal_.load()), is_under_way_(is_causal_ && publishes) {
+    if (is_under_way_) space_.exchange_.set_turn(++space_.turn_);
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  ~Turn() {
+    if (is_under_way_) space_.exchange_.set_turn(++space_.turn_);
+  }
+  bool is_causal() const noexcept { return is_causal_; }
+  bool is_under_way() const noexcept { return is_under_way_; }
+
+ private:
+  LeaseRelease& space_;
+  const bool is_causal_;
+  const bool is_under_way_;
+};
+
 LeaseRelease::LeaseRelease(fabric::Fabric& fabric, fabric::HandlerId handler, SignatureExchange& exchange,
                            const SpaceDials& dials)
     : fabric_(fabric),
       handler_(handler),
       waits_(fabric, dials.parallel_releases),
       exchange_(exchange),
+      learnt_turns_(std::make_unique<std::atomic<std::uint64_t>[]>(fabric.size())),
       known_(dials.notice_capacity),
       acquired_(std::make_unique<std::atomic<std::uint64_t>[]>(fabric.size())) {
   fabric_.set_handler(handler_, &LeaseRelease::arrived, this);
@@ -33,16 +55,30 @@ LeaseSegment& LeaseRelease::add_segment(const SegmentSetup& setup) {
   }
   const auto id = static_cast<SegmentId>(segments_.size());
   segments_.append(std::make_unique<LeaseSegment>(*this, fabric_, id, setup));
+  if (setup.dials.causal) causal_.store(true);
   if (exclusive_ != nullptr) exclusive_->add_segment(segments_.back());
   return segments_.back();
 }
 
 // ---- Releases
 
+bool LeaseRelease::has_writes() const noexcept {
+  return std::any_of(segments_.begin(), segments_.end(),
+                     [](const auto& segment) { return segment->has_writes(); });
+}
+
 /// With the release fence.
-void LeaseRelease::publish_all(std::vector<WriteNotice>& notices) {
+void LeaseRelease::publish_all(const Turn& turn, std::vector<WriteNotice>& notices) {
   Counters::add(counters_.releases);
+  if (!turn.is_causal()) {
+    for (const auto& segment : segments_) segment->release_all(notices);
+    return;
+  }
+  if (!turn.is_under_way()) return;  // there was nothing when it was to begin
+  frozen_.store(true);
   for (const auto& segment : segments_) segment->release_all(notices);
+  frozen_.store(false);
+  fabric_.notify();
 }
 
 /// With the known lock: from now on an acquirer of ours must know of these writes.
@@ -81,8 +117,9 @@ bool LeaseRelease::show_if_published(std::uint64_t& shown) {
 void LeaseRelease::release() {
   if (listener_ != nullptr) listener_->before_release();
   const std::lock_guard fence(release_fence_);
+  const Turn turn(*this, has_writes());
   std::vector<WriteNotice> notices;
-  publish_all(notices);
+  publish_all(turn, notices);
   const std::lock_guard lock(known_lock_);
   learn(notices, 0);
   show();
@@ -92,19 +129,19 @@ Signature LeaseRelease::release_to_all() {
   if (listener_ != nullptr) listener_->before_release();
   // The usual case in programs that only meet. In this order: what a release that has begun takes from the
   // lists is published, and known, before the fence is open again.
-  const auto has_writes = [](const auto& segment) { return segment->has_writes(); };
   // What was written before is in memory before it looks: see LeaseSegment::end_sole.
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (std::none_of(segments_.begin(), segments_.end(), has_writes) && !release_fence_.is_held() &&
-      !has_news_.load(std::memory_order_acquire)) {
+  if (!has_writes() && !release_fence_.is_held() && !has_news_.load(std::memory_order_acquire)) {
     Counters::add(counters_.releases);
     return Signature(known_.capacity());
   }
   const std::lock_guard fence(release_fence_);
+  const Turn turn(*this, has_writes());
   std::vector<WriteNotice> notices;
-  publish_all(notices);
+  publish_all(turn, notices);
   const std::lock_guard lock(known_lock_);
   learn(notices, 0);
+  if (turn.is_causal()) show();  // to those who are not at the barrier yet
   return has_news_.load(std::memory_order_relaxed) ? known_ : Signature(known_.capacity());
 }
 
@@ -224,6 +261,44 @@ Exclusive& LeaseRelease::exclusive() noexcept {
   return *exclusive_;
 }
 
+// ---- Causality
+
+/// Of all ranks, as the bytes of one that merged have writes of others in them of which it knows nothing.
+/// What is under way is waited for: some of its blocks can be fetched before the last is published and told
+/// of. Without any lock, since a release elsewhere may wait for one of this rank's blocks.
+void LeaseRelease::learn_from_all() {
+  constexpr TimeNs first_pause_ns = 1'000;
+  constexpr unsigned doublings = 6;
+  std::vector<std::uint64_t> wanted(fabric_.size());
+  exchange_.get_turns(wanted);
+  std::vector<std::uint64_t> now = wanted;
+  for (fabric::Rank rank = 0; rank < fabric_.size(); ++rank) {
+    std::atomic<std::uint64_t>& learnt = learnt_turns_[rank];
+    std::uint64_t before = learnt.load(std::memory_order_acquire);
+    if (rank == fabric_.rank() || before >= wanted[rank]) continue;
+    wanted[rank] += wanted[rank] % 2;
+    for (unsigned round = 0; now[rank] < wanted[rank]; ++round) {
+      const auto lost = [this] { return fabric_.lost_ranks() != 0; };
+      const TimeNs pause_ns = first_pause_ns << std::min(round, doublings);
+      if (fabric_.wait_until(lost, fabric_.clock().now_ns() + pause_ns) == fabric::Status::ok)
+        throw_lost(fabric_);
+      exchange_.get_turns(now);
+    }
+    acquire(rank, ~std::uint32_t{0});
+    Counters::add(counters_.causal_acquires);
+    while (before < wanted[rank] && !learnt.compare_exchange_weak(before, wanted[rank])) {
+    }
+  }
+}
+
+/// A write that was made between the looks at two blocks could be published without one that was made before
+/// it. With no lock that a release needs.
+void LeaseRelease::wait_while_frozen() {
+  bool thawed = false;
+  const auto ended = [&] { return (thawed = !is_frozen()) || fabric_.lost_ranks() != 0; };
+  if (fabric_.wait_until(ended) != fabric::Status::ok || !thawed) throw_lost(fabric_);
+}
+
 // ---- Updates
 
 void LeaseRelease::update(SegmentId segment, std::uint64_t offset, std::size_t bytes,
@@ -246,10 +321,14 @@ bool LeaseRelease::update_weak(SegmentId segment, std::uint64_t offset, std::siz
     const std::lock_guard lock(known_lock_);
     show();
   };
-  if (!in.update(index, offset % in.block_bytes_, bytes, modify, locked, notices)) return false;
   {
+    std::unique_lock fence(release_fence_, std::defer_lock);
+    if (causal_.load()) fence.lock();  // one turn at a time
+    const Turn turn(*this, fence.owns_lock());
+    if (!in.update(index, offset % in.block_bytes_, bytes, modify, locked, notices)) return false;
     const std::lock_guard lock(known_lock_);
     learn(notices, 0);
+    if (turn.is_under_way()) show();
   }
   refresh_pinned();
   return true;

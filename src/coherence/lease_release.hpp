@@ -17,6 +17,12 @@
 ///     its min_write_ts, which stands for all notices that it has not been given.
 ///  4. A write here is in the copy and not in the twin until it is published.
 ///
+/// In causal segments (Dials::causal), where data and then a flag is right without a flush between:
+///  5. What a release publishes is a consistent cut of its rank's writes: none is made while it looks.
+///  6. Bytes of other ranks come into a copy only while it is closed: by fetches, merges and updates alike.
+///  7. It is opened when this rank has acquired from each rank what that shows after the last release that
+///     had begun there when the bytes came. So all that those bytes can be the effect of is known here.
+///
 /// Threads: any thread of the rank calls; fault() also inside a signal handler. Errors: a dead rank ends the
 /// calls with Error peer_lost.
 #pragma once
@@ -127,6 +133,7 @@ class LeaseRelease {
  private:
   friend class Exclusive;
   friend class LeaseSegment;
+  class Turn;
   enum class Message : std::uint32_t {
     lock_answer,  ///< `value` is a BlockLock::Answer
     drop,         ///< your copy is too old (directory)
@@ -143,7 +150,7 @@ class LeaseRelease {
 
   static void arrived(void* self, fabric::Rank source, const std::byte* payload, std::size_t bytes) noexcept;
   void send(Message kind, fabric::Rank to, SegmentId segment, std::uint64_t block, std::uint64_t value);
-  void publish_all(std::vector<WriteNotice>& notices);
+  void publish_all(const Turn& turn, std::vector<WriteNotice>& notices);
   void learn(std::span<const WriteNotice> notices, Timestamp min_write_ts);
   void show();
   bool show_if_published(std::uint64_t& shown);
@@ -153,6 +160,10 @@ class LeaseRelease {
   bool is_known(const WriteNotice& notice) noexcept;
   void acquire_notices(const Signature& signature, std::uint32_t site);
   void refresh_pinned();
+  bool has_writes() const noexcept;
+  void learn_from_all();
+  void wait_while_frozen();
+  bool is_frozen() const noexcept { return frozen_.load(); }
   bool update_weak(SegmentId segment, std::uint64_t offset, std::size_t bytes,
                    FunctionRef<void(std::byte* word)> modify);
   void report(const Race& race);
@@ -165,6 +176,11 @@ class LeaseRelease {
   std::atomic<Timestamp> min_write_ts_{0};  ///< of all that this rank has acquired
   fiber::Mutex release_fence_;              ///< one at a time: nobody may take another's writes for published
   SignatureExchange& exchange_;
+  // Where segments are causal.
+  std::atomic<bool> causal_{false};  ///< from the first such segment on
+  std::uint64_t turn_ = 0;           ///< under the release fence: see SignatureExchange::set_turn
+  std::atomic<bool> frozen_{false};  ///< nothing may be written: a release takes a consistent cut
+  const std::unique_ptr<std::atomic<std::uint64_t>[]> learnt_turns_;  ///< by rank, all that it had shown then
   fiber::Mutex known_lock_;
   Signature known_;                                         ///< all that an acquirer of this rank must know
   std::unique_ptr<std::atomic<std::uint64_t>[]> acquired_;  ///< by rank: the version of what it shows

@@ -30,6 +30,15 @@ Dials checked(Dials dials) {
   if (dials.home == Home::fixed && dials.release == Release::fast)
     refuse("cannot release fast where homes are fixed",
            "a fast release needs the home to be at the releaser");
+  if (dials.home == Home::fixed && dials.causal)
+    refuse("cannot keep causes before effects where homes are fixed",
+           "writes that come from a fixed home are not waited for");
+  if (dials.causal) {
+    // Blocks that stay open are published while they are written, and what is prefetched is seen at once.
+    dials.release = Release::plain;
+    dials.prefetch = false;
+    dials.open_ahead = dials.read_ahead = 0;
+  }
   if (dials.release == Release::plain) dials.hot_blocks = false;
   if (!dials.hot_blocks || dials.invalidation == Invalidation::directory) dials.sole_copies = false;
   if (dials.invalidation == Invalidation::directory) dials.prefetch = false;
@@ -90,10 +99,11 @@ void LeaseSegment::fault(vm::BlockIndex index, bool write) {
   const vm::Access wanted = write ? vm::Access::write : vm::Access::read;
   std::unique_lock busy(block.busy);
   if (pages_.access(index) >= wanted) return Counters::add(counters_.spurious_faults);
-  if (strong(index)) {
+  const auto become_strong = [&] {
     busy.unlock();
-    return space_.exclusive().fault(*this, index, write);
-  }
+    space_.exclusive().fault(*this, index, write);
+  };
+  if (strong(index)) return become_strong();
   {
     const StateGuard guard(block.state);
     block.wanted_after |= block.closed_after;
@@ -105,10 +115,27 @@ void LeaseSegment::fault(vm::BlockIndex index, bool write) {
   if (write && block.cooled && block.patience < patience_most) ++block.patience;
   const bool first_touch = !block.seen;
   const bool was_fetched = !owns(index);
-  do {
+  for (;;) {
     make_usable(index, block);
-    if (write) prepare_write(index, block);
-  } while (open(index, 1, wanted) == 0);
+    const std::uint64_t arrival = block.arrivals;
+    const bool is_learnt = arrival == block.learnt_arrival;
+    if (is_learnt) {
+      if (write) prepare_write(index, block);
+      if (open(index, 1, wanted) != 0) break;
+      if (!dials_.causal) continue;
+    }
+    // Both may wait for a release that waits for this block, here or elsewhere.
+    busy.unlock();
+    if (is_learnt) {
+      space_.wait_while_frozen();
+    } else {
+      space_.learn_from_all();
+    }
+    busy.lock();
+    if (!is_learnt) block.learnt_arrival = std::max(block.learnt_arrival, arrival);
+    if (pages_.access(index) >= wanted) return;
+    if (strong(index)) return become_strong();
+  }
   if (write) return open_ahead(index, first_touch);
   if (was_fetched) read_ahead(index);
 }
@@ -164,11 +191,11 @@ void LeaseSegment::pin(vm::BlockIndex index) {
   }
   if (block.pinned) return;
   end_sole(index, block);
+  block.pinned = true;  // before it is open: no release waits for it
   do {
     make_usable(index, block);
     prepare_write(index, block);
   } while (open(index, 1, vm::Access::write) == 0);
-  block.pinned = true;
   const StateGuard guard(pinned_lock_);
   pinned_.push_back(index);
 }
@@ -191,7 +218,10 @@ std::uint64_t LeaseSegment::open(std::uint64_t first, std::uint64_t count, vm::A
   for (std::uint64_t index = first; index < end; ++index) states_[index].state.lock();
   std::uint64_t usable_end = first;
   bool is_open = true;
+  // These blocks are listed: a release that freezes after this look finds them there, and closes them.
+  const bool is_frozen = access == vm::Access::write && space_.is_frozen();
   for (; usable_end < end && usable(usable_end, states_[usable_end]); ++usable_end) {
+    if (is_frozen && dials_.causal && !states_[usable_end].pinned) break;
     states_[usable_end].seen = true;
     is_open = is_open && pages_.access(usable_end) >= access;
   }
@@ -206,6 +236,16 @@ void LeaseSegment::close_to_reads(std::uint64_t index, Block& block) {
   if (block.pinned) return;
   const StateGuard guard(block.state);
   if (pages_.access(index) == vm::Access::write) pages_.set_access(index, vm::Access::read);
+}
+
+/// With `busy`. Bytes that other ranks have published are about to come into the copy. Where that is causal,
+/// the program must not find them before this rank has learnt what went before them: the next fault sees to
+/// that.
+void LeaseSegment::expect_arrival(std::uint64_t index, Block& block) {
+  if (!dials_.causal) return;
+  ++block.arrivals;
+  const StateGuard guard(block.state);
+  if (!block.pinned && pages_.access(index) != vm::Access::none) pages_.set_access(index, vm::Access::none);
 }
 
 /// The same for who reads block after block of what other ranks have written.
@@ -241,6 +281,7 @@ void LeaseSegment::read_ahead(std::uint64_t index) {
 void LeaseSegment::fetch(std::uint64_t index, Block& block) {
   const Source source = find_source(index, block);
   if (source.written) {  // else nobody has published anything: what we have is right
+    expect_arrival(index, block);
     const fabric::RegionId region = published_region();
     if (block.dirty) {
       CRATON_ASSERT(block.has_twin);

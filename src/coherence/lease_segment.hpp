@@ -145,6 +145,7 @@ class LeaseSegment final : public vm::FaultHandler {
   void make_twin(std::uint64_t index, Block& block);
   std::uint64_t open(std::uint64_t first, std::uint64_t count, vm::Access access);
   void close_to_reads(std::uint64_t index, Block& block);
+  void expect_arrival(std::uint64_t index, Block& block);
   void settle(std::uint64_t index, Block& block);
   void back_off(unsigned& round);
 
@@ -161,7 +162,7 @@ class LeaseSegment final : public vm::FaultHandler {
     Timestamp write_ts;
     std::uint64_t updater;  ///< BlockWords::updater
   };
-  Taken take_home(std::uint64_t index, Block& block, bool is_open);
+  Taken take_home(std::uint64_t index, Block& block);
   void publish_taken(std::uint64_t index, Block& block, const Taken& taken,
                      std::vector<WriteNotice>& notices);
   void publish_at_home(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);

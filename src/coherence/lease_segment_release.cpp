@@ -21,7 +21,9 @@ std::uint64_t bit_of(fabric::Rank rank) noexcept {
 }  // namespace
 
 void LeaseSegment::release_all(std::vector<WriteNotice>& notices) {
-  if (!has_writes()) return;
+  // Where a release freezes, only the list's lock orders that with who has listed a block and looks: see
+  // open().
+  if (!dials_.causal && !has_writes()) return;
   std::vector<std::uint64_t> elsewhere;
   std::uint64_t next = 0;
   {
@@ -169,7 +171,7 @@ bool LeaseSegment::merge_and_move(std::uint64_t index, Block& block, std::vector
   block.unchanged = 0;
   block.taken_ts = 0;
 
-  const Taken taken = take_home(index, block, is_open);
+  const Taken taken = take_home(index, block);
   Counters::add(counters_.merges);
   renew_published_twin(index);
   if (is_open) {
@@ -187,9 +189,10 @@ void LeaseSegment::renew_published_twin(std::uint64_t index) noexcept {
 }
 
 /// Takes the lock from the home elsewhere, and its bytes, into which those written here are merged. From then
-/// on nobody has the home, until publish_taken(). \param is_open threads of this rank may be writing the
-/// block
-LeaseSegment::Taken LeaseSegment::take_home(std::uint64_t index, Block& block, bool is_open) {
+/// on nobody has the home, until publish_taken().
+LeaseSegment::Taken LeaseSegment::take_home(std::uint64_t index, Block& block) {
+  expect_arrival(index, block);
+  const bool is_open = pages_.access(index) == vm::Access::write;  // and may be written meanwhile
   const fabric::Rank home = lock_.lock(index, block.answer);
   CRATON_ASSERT(home != fabric_.rank());
   // What the home says is the same as long as we have its lock; only leases may be extended until it is

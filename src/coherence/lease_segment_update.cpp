@@ -46,8 +46,7 @@ bool LeaseSegment::update(std::uint64_t index, std::size_t offset, std::size_t b
     return true;
   }
   settle(index, block);
-  const bool is_open = pages_.access(index) == vm::Access::write;
-  Taken taken = take_home(index, block, is_open);
+  Taken taken = take_home(index, block);
   if (!block.dirty)
     renew_published_twin(index);  // else it was merged as well, and has no writes of this moment
   tell(taken.updater);

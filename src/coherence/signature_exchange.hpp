@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "coherence/signature.hpp"
 #include "fabric/types.hpp"
@@ -22,6 +23,13 @@ class SignatureExchange {
   /// first; grows with each show(). Gets what is returned; if that is the same, an empty signature is
   /// \throws Error peer_lost
   virtual Signature look(fabric::Rank rank, std::uint64_t& version) = 0;
+
+  /// Says whether a release of this rank is under way: an odd number from before its first write can be
+  /// fetched until all of them are shown, an even one otherwise. It never falls. Any thread, one at a time.
+  /// Does not block.
+  virtual void set_turn(std::uint64_t turn) = 0;
+  /// The numbers of all ranks, together. \param turns one a rank. Any thread; blocks. \throws Error peer_lost
+  virtual void get_turns(std::span<std::uint64_t> turns) = 0;
 
  protected:
   SignatureExchange() = default;

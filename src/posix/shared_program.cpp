@@ -149,6 +149,7 @@ void SharedProgram::share_data() {
       options.address = span.begin;
       options.initial_homes = {.kind = coherence::InitialHomes::Kind::cyclic};
       options.dials.strength = coherence::Strength::automatic;
+      options.dials.causal = job_->options().flag(Option::causal);
       open_->create_segment(options);
       for (std::size_t at = 0; at < before.size(); at += page_bytes) {
         if (!is_zero(before.data() + at, page_bytes)) std::memcpy(data + at, before.data() + at, page_bytes);

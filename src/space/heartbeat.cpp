@@ -40,10 +40,12 @@ void Heartbeat::stop() noexcept {
   thread_.join();
 }
 
+/// The program's own: who only faults publishes nothing by that.
 std::uint64_t Heartbeat::fences() const noexcept {
   const coherence::Counters& counters = protocol_.counters();
   return counters.releases.load(std::memory_order_relaxed) +
-         counters.acquires.load(std::memory_order_relaxed);
+         counters.acquires.load(std::memory_order_relaxed) -
+         counters.causal_acquires.load(std::memory_order_relaxed);
 }
 
 /// \returns false if it is time to stop

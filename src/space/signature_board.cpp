@@ -11,6 +11,7 @@ namespace craton::space {
 
 namespace {
 
+constexpr std::size_t turn_at = sizeof(std::uint64_t);
 constexpr std::size_t ring_at = fabric::line_bytes;
 constexpr std::size_t least_ring_bytes = std::size_t{256} * 1024;
 
@@ -51,6 +52,19 @@ void SignatureBoard::show(const coherence::Signature& signature) {
   signature.encode(memory_.data() + ring_at + next_ % ring_bytes_);
   std::atomic_ref(*reinterpret_cast<std::uint64_t*>(memory_.data())).store(head_of(next_, bytes));
   next_ += bytes;
+}
+
+void SignatureBoard::set_turn(std::uint64_t turn) {
+  std::atomic_ref(*reinterpret_cast<std::uint64_t*>(memory_.data() + turn_at)).store(turn);
+}
+
+void SignatureBoard::get_turns(std::span<std::uint64_t> turns) {
+  CRATON_ASSERT(turns.size() == fabric_.size());
+  fabric::Completion completion;
+  for (fabric::Rank rank = 0; rank < fabric_.size(); ++rank)
+    fabric_.get(&turns[rank], {.rank = rank, .region = region_, .offset = turn_at}, sizeof turns[rank],
+                completion);
+  coherence::wait_for(fabric_, completion);
 }
 
 std::uint64_t SignatureBoard::version(fabric::Rank rank) {

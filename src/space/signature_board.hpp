@@ -3,6 +3,7 @@
 /// or the lock of a block, fetches from the rank that had it before.
 ///
 ///     head   position of the newest signature, and its size           one word
+///     turn   whether a release is under way                            one word
 ///     ring   ... older │ newest │ oldest ...                           written round and round
 ///
 /// A reader takes the head, then the bytes, then the head again: if the writer has not come round meanwhile,
@@ -11,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "coherence/signature_exchange.hpp"
 #include "fabric/fabric.hpp"
@@ -29,6 +31,8 @@ class SignatureBoard final : public coherence::SignatureExchange {
 
   void show(const coherence::Signature& signature) override;
   coherence::Signature look(fabric::Rank rank, std::uint64_t& version) override;
+  void set_turn(std::uint64_t turn) override;
+  void get_turns(std::span<std::uint64_t> turns) override;
   /// A number that changes whenever a rank shows something else; 0: it has shown nothing yet. Blocks.
   /// \throws Error peer_lost
   std::uint64_t version(fabric::Rank rank);

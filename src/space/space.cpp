@@ -55,6 +55,7 @@ std::uint64_t fingerprint(const SegmentOptions& options) {
       .add(static_cast<std::uint64_t>(dials.release))
       .add(dials.lease)
       .add(std::uint64_t{dials.hot_blocks})
+      .add(std::uint64_t{dials.causal})
       .add(static_cast<std::uint64_t>(dials.strength))
       .value();
 }

@@ -58,6 +58,7 @@ constexpr CounterName names[] = {
     {"falls_called_off", &Counters::falls_called_off},
     {"releases", &Counters::releases},
     {"acquires", &Counters::acquires},
+    {"causal_acquires", &Counters::causal_acquires},
     {"heartbeats", &Counters::heartbeats},
     {"regions", &Counters::regions},
     {"fault_ns", &Counters::fault_ns},

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "fabric/sim/random.hpp"
+#include "random_dials.hpp"
 #include "schedules.hpp"
 #include "sim_space.hpp"
 
@@ -68,28 +69,6 @@ struct Agreed {
   std::uint64_t next = 0;  ///< what all write in this phase
   bool written = false;    ///< by anybody, in this phase
 };
-
-Dials random_dials(Random& random) {
-  Dials dials;
-  dials.home = random.one_in(4) ? Home::fixed : Home::floating;
-  dials.invalidation = random.one_in(4) ? Invalidation::directory : Invalidation::leases;
-  dials.release = dials.home == Home::fixed || random.one_in(4) ? Release::plain : Release::fast;
-  dials.lease = random.pick(std::array<Timestamp, 4>{1, 2, 16, 1000});
-  dials.hot_blocks = !random.one_in(3);
-  dials.cool_after = random.pick(std::array<std::uint32_t, 3>{1, 2, 4});
-  dials.sole_copies = !random.one_in(3);
-  dials.prefetch = !random.one_in(3);
-  dials.probe_one_in = random.pick(std::array<std::uint32_t, 3>{0, 2, 8});
-  return dials;
-}
-
-std::string describe(const Dials& dials) {
-  return std::string(dials.home == Home::fixed ? "fixed" : "floating") +
-         (dials.invalidation == Invalidation::directory ? ", directory"
-                                                        : ", leases of " + std::to_string(dials.lease)) +
-         (dials.release == Release::fast ? ", fast" : ", plain") + (dials.hot_blocks ? ", hot" : "") +
-         (dials.prefetch ? ", prefetch" : "");
-}
 
 /// What the runs together must have done, or they test less than they seem to.
 constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 23> counted{{

@@ -103,12 +103,15 @@ class SimRank {
     protocol_.update(segment, offset, bytes, modify);
   }
   /// An atomic instruction of the program itself, where the block is strong or becomes so; else as update().
-  void atomic(SegmentId segment, std::uint64_t offset, std::size_t bytes,
+  /// \returns whether it was strong
+  bool atomic(SegmentId segment, std::uint64_t offset, std::size_t bytes,
               FunctionRef<void(std::byte* word)> instruction) {
     const auto run = [&] {
       segments_[segment]->pages.modify(protocol_.segment(segment), offset, instruction);
     };
-    if (!exclusive_.run_atomic(segment, offset, run)) protocol_.update(segment, offset, bytes, instruction);
+    if (exclusive_.run_atomic(segment, offset, run)) return true;
+    protocol_.update(segment, offset, bytes, instruction);
+    return false;
   }
   vm::Access access(SegmentId segment, std::uint64_t block) const noexcept {
     return segments_[segment]->pages.access(block);

@@ -83,6 +83,10 @@ static void segments(void) {
   options.home_rank = craton_size();
   FAILS(craton_segment_create(&options, &data), CRATON_INVALID_ARGUMENT, "home_rank");
   options.home_rank = craton_size() - 1;
+  options.home = CRATON_HOME_FIXED;
+  options.release = CRATON_RELEASE_PLAIN;
+  options.causal = 1;
+  FAILS(craton_segment_create(&options, &data), CRATON_INVALID_ARGUMENT, "causes before effects");
   CHECK(data == NULL);
   /* Every kind, and all see what rank 0 writes. */
   static const struct {
@@ -90,11 +94,13 @@ static void segments(void) {
     craton_invalidation invalidation;
     craton_release release;
     craton_placement placement;
+    int causal;
   } kinds[] = {
-      {CRATON_HOME_FLOATING, CRATON_INVALIDATION_LEASES, CRATON_RELEASE_FAST, CRATON_PLACEMENT_ONE},
-      {CRATON_HOME_FLOATING, CRATON_INVALIDATION_DIRECTORY, CRATON_RELEASE_FAST, CRATON_PLACEMENT_CYCLIC},
-      {CRATON_HOME_FLOATING, CRATON_INVALIDATION_LEASES, CRATON_RELEASE_PLAIN, CRATON_PLACEMENT_BLOCKED},
-      {CRATON_HOME_FIXED, CRATON_INVALIDATION_LEASES, CRATON_RELEASE_PLAIN, CRATON_PLACEMENT_CYCLIC},
+      {CRATON_HOME_FLOATING, CRATON_INVALIDATION_LEASES, CRATON_RELEASE_FAST, CRATON_PLACEMENT_ONE, 0},
+      {CRATON_HOME_FLOATING, CRATON_INVALIDATION_DIRECTORY, CRATON_RELEASE_FAST, CRATON_PLACEMENT_CYCLIC, 0},
+      {CRATON_HOME_FLOATING, CRATON_INVALIDATION_LEASES, CRATON_RELEASE_PLAIN, CRATON_PLACEMENT_BLOCKED, 0},
+      {CRATON_HOME_FLOATING, CRATON_INVALIDATION_LEASES, CRATON_RELEASE_FAST, CRATON_PLACEMENT_CYCLIC, 1},
+      {CRATON_HOME_FIXED, CRATON_INVALIDATION_LEASES, CRATON_RELEASE_PLAIN, CRATON_PLACEMENT_CYCLIC, 0},
   };
   for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; ++kind) {
     options.name = "kind";
@@ -102,6 +108,7 @@ static void segments(void) {
     options.invalidation = kinds[kind].invalidation;
     options.release = kinds[kind].release;
     options.placement = kinds[kind].placement;
+    options.causal = kinds[kind].causal;
     must(craton_segment_create(&options, &data), "craton_segment_create");
     unsigned char* const bytes = data;
     CHECK((uintptr_t)data % 4096 == 0);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <ostream>
 #include <string>
@@ -207,10 +208,50 @@ void lost_write_of_a_thread(RankSpace& rank) {
     rank.check(words[i] == rounds, said("a thread's word", words[i], rounds));
 }
 
+// Data, then a flag, by plain stores, without anything that publishes or acquires but the heartbeat: in
+// causal segments who sees the flag must see the data.
+void stale_data_after_a_plain_flag(RankSpace& rank) {
+  coherence::Dials dials;
+  dials.causal = true;
+  Segment& segment = rank.space.create_segment(
+      {.name = "words", .bytes = (rank.size() + 1) * block, .initial_homes = {}, .dials = dials});
+  const Words words{.first = reinterpret_cast<std::uint64_t*>(segment.data())};
+  // As a compiler leaves them that keeps them in order: the processor does.
+  const auto load = [&](std::size_t word) {
+    return std::atomic_ref(words[word]).load(std::memory_order_acquire);
+  };
+  const auto store = [&](std::size_t word, std::uint64_t value) {
+    std::atomic_ref(words[word]).store(value, std::memory_order_release);
+  };
+  const Rank self = rank.rank();
+  const std::size_t data = rank.size();
+  constexpr std::uint64_t last = 200;
+  // The flag lies among words of the readers, so that it comes to them by merges as well.
+  const auto own_word = [&] { return std::atomic_ref((&words[0])[self]); };
+  if (self == 0) {
+    for (std::uint64_t count = 1; count <= last; ++count) {
+      store(data, count);
+      store(0, count);
+      for (const auto begin = std::chrono::steady_clock::now();
+           std::chrono::steady_clock::now() - begin < std::chrono::microseconds(100);) {
+      }
+    }
+  } else {
+    for (std::uint64_t flag = 0; flag < last;) {
+      flag = load(0);
+      const std::uint64_t found = load(data);
+      rank.check(found >= flag, said("data after its flag", found, flag));
+      own_word().store(flag, std::memory_order_release);
+    }
+  }
+  rank.space.barrier().wait();
+}
+
 struct Litmus {
   const char* name;
   void (*body)(RankSpace&);
   Rank least_ranks = 2;
+  TimeNs heartbeat_ns = 0;
 
   friend std::ostream& operator<<(std::ostream& out, const Litmus& litmus) { return out << litmus.name; }
 };
@@ -225,6 +266,7 @@ constexpr Litmus litmus_tests[] = {
     {"LostAtomicAddition", lost_atomic_addition},
     {"StaleReadAfterABarrier", stale_read_after_a_barrier},
     {"LostWriteOfAThread", lost_write_of_a_thread},
+    {"StaleDataAfterAPlainFlag", stale_data_after_a_plain_flag, 2, 1'000'000},
 };
 
 using Parameter = std::tuple<Machine, Rank, Litmus>;
@@ -234,7 +276,9 @@ class Forbidden : public testing::TestWithParam<Parameter> {};
 TEST_P(Forbidden, NeverHappens) {
   const auto& [machine, ranks, litmus] = GetParam();
   if (ranks < litmus.least_ranks) return;  // the case needs more to say anything
-  const std::string failure = run_space(machine, ranks, {}, litmus.body);
+  SpaceOptions options;
+  options.heartbeat_ns = litmus.heartbeat_ns;
+  const std::string failure = run_space(machine, ranks, options, litmus.body);
   if (failure.starts_with("skipped: ")) GTEST_SKIP() << failure;
   EXPECT_EQ(failure, "");
 }
