@@ -9,6 +9,7 @@
 #include <climits>
 #include <cstdint>
 #include <string>
+#include <thread>
 
 #include "omp_ranks.hpp"
 
@@ -37,9 +38,10 @@ class Loops : public testing::TestWithParam<Shape> {
 
 long last_value = -1;
 
-/// A few microseconds, so that all ranks get to a loop before it is over.
+/// A few microseconds, and a processor for others, so that all ranks get to a loop before it is over.
 void take_time() {
   for (volatile int i = 0; i < 2000;) i = i + 1;
+  std::this_thread::yield();
 }
 
 /// In a loop: iterations of a loop over `iterations` come by, numbered from 0.
