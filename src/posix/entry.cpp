@@ -111,6 +111,7 @@ void make_cpp_streams() noexcept {
     if (program->rank() != 0) craton::posix::follow_fast_math();  // its threads are made by this one
     program->run(&run_program);
   } catch (const craton::Error& error) {
+    if (error.code() == craton::ErrorCode::peer_lost) craton::posix::wait_for_whoever_ends_us();
     craton::write_fully(STDERR_FILENO, std::string("craton: ") + error.what() + "\n");
   }
   CRATON_REAL(_exit)(1);

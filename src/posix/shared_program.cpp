@@ -398,12 +398,13 @@ void SharedProgram::write_lines() noexcept {
   static_cast<void>(std::setvbuf(stdout, nullptr, _IOLBF, 0));
 }
 
-void SharedProgram::fail(const std::string& message) noexcept {
+void wait_for_whoever_ends_us() noexcept {
   constexpr int patience_ms = 10'000;
-  if (fabric().lost_ranks() != 0) {
-    // That one is the cause, and whoever started the ranks says so and ends them.
-    ::poll(nullptr, 0, patience_ms);
-  }
+  ::poll(nullptr, 0, patience_ms);
+}
+
+void SharedProgram::fail(const std::string& message) noexcept {
+  if (fabric().lost_ranks() != 0) wait_for_whoever_ends_us();
   static std::atomic_flag said;
   while (said.test_and_set()) ::pause();  // one cause, one message
   write_fully(STDERR_FILENO, fmt::format("craton: rank {}: {}\n", rank(), message));

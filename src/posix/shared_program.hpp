@@ -136,6 +136,10 @@ class SharedProgram final : public omp::Platform {
   std::atomic<fabric::Rank> ranks_left_{0};  ///< rank 0: those that run nothing of the program any more
 };
 
+/// After another rank has died: that one is the cause, and whoever started the ranks says so and ends them.
+/// Returns after ten seconds if nobody does.
+void wait_for_whoever_ends_us() noexcept;
+
 /// The program of this process; null where it is none of a job's, or not yet.
 SharedProgram* shared_program() noexcept;
 void set_shared_program(SharedProgram* program) noexcept;
