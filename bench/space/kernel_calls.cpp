@@ -68,6 +68,7 @@ craton_status craton_segment_create(const craton_segment_options* options, void*
         options->release == CRATON_RELEASE_PLAIN ? coherence::Release::plain : coherence::Release::fast;
     own.dials.lease = options->lease;
     own.dials.hot_blocks = options->hot_blocks != 0;
+    own.dials.sole_copies = options->sole_copies != 0;
     own.dials.prefetch = options->prefetch != 0;
     *data = current->space.create_segment(own).data();
   });

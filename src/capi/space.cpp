@@ -115,6 +115,7 @@ craton::space::SegmentOptions segment_options(const craton_segment_options& aske
   options.dials.hot_blocks = asked.hot_blocks != 0;
   options.dials.prefetch = asked.prefetch != 0;
   options.dials.causal = asked.causal != 0;
+  options.dials.sole_copies = asked.sole_copies != 0;
   options.dials.strength = static_cast<coherence::Strength>(asked.strength);
   return options;
 }
