@@ -72,8 +72,9 @@ std::byte* first_page(std::byte* allocation) noexcept {
 
 /// The mapping that an address lies in; none where it is no heap's, or only allocated.
 std::optional<FoundMapping> find_mapping(SharedProgram& program, const void* address) {
-  if (!program.heap().contains(address)) return std::nullopt;
-  const auto found = program.heap().find(address);
+  space::Heap* const heap = program.heap_of(address);
+  if (heap == nullptr) return std::nullopt;
+  const auto found = heap->find(address);
   if (!found.has_value() || found->bytes < page_bytes + sizeof(Mapping)) return std::nullopt;
   std::byte* const first = first_page(found->begin);
   Mapping* const mapping = mapping_before(first);
@@ -88,7 +89,7 @@ void* map_from_heap(SharedProgram& program, std::size_t bytes) {
   if (whole < bytes || whole > SIZE_MAX / 2) return failed_with(ENOMEM);
   space::Heap::Fresh fresh{};
   try {
-    fresh = program.heap().allocate_fresh(whole + page_bytes + sizeof(Mapping));
+    fresh = program.allocate(whole + page_bytes + sizeof(Mapping));
   } catch (const Error& error) {
     if (error.code() != ErrorCode::out_of_resources) throw;
     return failed_with(ENOMEM);
@@ -111,7 +112,7 @@ void unmap_from_heap(SharedProgram& program, const FoundMapping& found, std::byt
   };
   Monitor* const others = monitor();
   others == nullptr ? count() : others->inside(found.mapping, count);
-  if (is_last) program.heap().free(found.allocation);
+  if (is_last) program.heap_of(found.allocation)->free(found.allocation);
 }
 
 /// What a file has, as far as it goes: the rest of its last page is zero. \returns false, with errno
@@ -291,7 +292,7 @@ extern "C" {
 [[gnu::visibility("default")]] int munmap(void* begin, std::size_t bytes) {
   SharedProgram* const program = shared_program();
   if (program == nullptr) return CRATON_REAL(munmap)(begin, bytes);
-  if (!program->heap().contains(begin)) return craton::posix::unmap_file(begin, bytes);
+  if (program->heap_of(begin) == nullptr) return craton::posix::unmap_file(begin, bytes);
   return craton::posix::guarded_mapping(*program, [&] {
     const std::optional<FoundMapping> found = craton::posix::find_mapping(*program, begin);
     if (!found.has_value() || reinterpret_cast<std::uintptr_t>(begin) % craton::posix::page_bytes != 0) {
@@ -310,7 +311,7 @@ extern "C" {
   void* const wished = (flags & MREMAP_FIXED) != 0 ? va_arg(more, void*) : nullptr;
   va_end(more);
   SharedProgram* const program = shared_program();
-  if (program == nullptr || !program->heap().contains(begin))
+  if (program == nullptr || program->heap_of(begin) == nullptr)
     return CRATON_REAL(mremap)(begin, before, after, flags, wished);
   return craton::posix::guarded_mapping(*program, [&]() -> void* {
     const std::optional<FoundMapping> found = craton::posix::find_mapping(*program, begin);
