@@ -58,7 +58,7 @@ namespace {
 
 /// \param bytes of the text; all ones: it ends with a zero byte \returns what libgomp says
 std::string error_line(const char* text, std::size_t bytes) {
-  const std::string line = "error directive encountered";
+  std::string line = "error directive encountered";
   if (text == nullptr) return line;
   return line + ": " + std::string(text, bytes == ~std::size_t{0} ? std::strlen(text) : bytes);
 }
