@@ -56,6 +56,8 @@ struct Group {
   std::vector<Word> items;
   Word token;
   std::optional<std::size_t> holder;  ///< none: it is named by the token, or lies in an atomic's mailbox
+  std::uint64_t given = 0;            ///< how often the token was: no two of its values are the same
+  bool is_offered = false;            ///< the token's last value may be taken
   bool published = false;
 };
 
@@ -284,26 +286,20 @@ class MixedRun {
       return;
     }
     group.holder = std::nullopt;
-    store_strong(rank, group.token, 1 + random_.below(signals_.size()));
+    group.is_offered = true;
+    store_strong(rank, group.token, ++group.given * signals_.size() + random_.below(signals_.size()));
   }
 
   void take_token(Rank rank, std::size_t self) {
     const std::size_t number = random_.below(groups_.size());
     Group& group = groups_[number];
     const std::uint64_t found = load_strong(rank, group.token);
-    // Nobody else writes a token that names this thread, unless it has taken it before and passed it on.
-    if (found != 1 + self || group.holder || group.published || in_mailbox(group)) return;
+    // An older value may name this thread too, while who was given the group since is passing it on: the load is
+    // right, and says nothing of what was written in between.
+    if (found / signals_.size() != group.given || found % signals_.size() != self || !group.is_offered) return;
+    group.is_offered = false;
     group.holder = self;
     touch(rank, self, number);
-  }
-
-  bool in_mailbox(const Group& group) const {
-    const auto number = static_cast<std::size_t>(&group - groups_.data());
-    for (const Atomic& atomic : atomics_) {
-      if (std::find(atomic.mailbox.begin(), atomic.mailbox.end(), number) != atomic.mailbox.end())
-        return true;
-    }
-    return false;
   }
 
   // ---- Blocks that rise and fall
