@@ -102,16 +102,18 @@ void Exclusive::fault(LeaseSegment& segment, std::uint64_t index, bool write) {
         number = asks ? ask(at, write, want) : copy.asked.load();
       }
     }
+    // Not only that one: until this thread looks, others may have asked again.
+    const auto is_settled = [&] { return static_cast<std::int32_t>(copy.settled.load() - number) >= 0; };
     if (asks) {
       send(manager(at), want);
-      wait([&] { return copy.granted.load() == number || copy.settled.load() == number; });
-      if (copy.settled.load() == number) continue;  // it is void: the block has become weak
+      wait([&] { return copy.granted.load() == number || is_settled(); });
+      if (is_settled()) continue;  // it is void: the block has become weak
       return collect(at, write);
     }
     if (number == 0) {
       wait([&] { return !copy.changing.load(); });
     } else {  // another thread has asked
-      wait([&] { return static_cast<std::int32_t>(copy.settled.load() - number) >= 0; });
+      wait(is_settled);
     }
   }
 }
