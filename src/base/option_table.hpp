@@ -138,7 +138,7 @@ inline constexpr std::array option_table = {
              .choices = "auto|userfaultfd|mprotect"},
   OptionSpec{.id = Option::notice_capacity, .name = "notice-capacity", .type = OptionType::integer, .scope = OptionScope::rank,
              .default_text = "1024",
-             .help = "How many write notices an acquire is told at most; what is left out costs leases their time",
+             .help = "How many write notices an acquire is told at most, and a barrier 16 times as many; what is left out costs leases their time",
              .minimum = 1, .maximum = 65536},
   OptionSpec{.id = Option::parallel_releases, .name = "parallel-releases", .type = OptionType::integer, .scope = OptionScope::rank,
              .default_text = "16",

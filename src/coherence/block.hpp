@@ -73,9 +73,11 @@ struct Block {
   std::uint64_t arrivals;        ///< how often bytes of other ranks came into the copy (causal)
   std::uint64_t learnt_arrival;  ///< the last of them of which this rank has learnt what went before
   Timestamp taken_ts;  ///< writes of ours were taken with the home, to be published at this time; 0: none
+  bool alone;          ///< when its home was taken, nobody else had written it since the copy was made
   std::uint16_t unchanged;  ///< releases in a row that found the open block as it was
   bool cooled;              ///< closed because it was so often
-  std::uint8_t patience;    ///< how often it was written again after that: see LeaseSegment::is_time_to_cool
+  std::uint8_t patience;    ///< how much longer it stays open than others: see LeaseSegment::learn_gap
+  std::uint32_t cooled_at;  ///< the number of that release
 
   // Under the segment's list lock.
   bool listed;  ///< as dirty

@@ -48,7 +48,7 @@ inline constexpr fabric::Rank rank(std::uint64_t value) noexcept {
 }
 }  // namespace link
 
-/// Values of `lease`: a state, a time, and three marks.
+/// Values of `lease`: a state, a time, and four marks.
 namespace lease {
 /// A thread of the rank whose word it is sleeps until it becomes `moved`.
 inline constexpr std::uint64_t awaited = 1;
@@ -59,7 +59,10 @@ inline constexpr std::uint64_t written = 2;
 /// The home is the only one to have a copy that it may use, and writes it without telling anybody: who wants
 /// one tells the home first (LeaseSegment::end_sole), then takes this away.
 inline constexpr std::uint64_t sole = 4;
-inline constexpr unsigned mark_bits = 3;
+/// Since it was published last it has been sole. If it is no more, its twin was made later, at no time that a
+/// reader of the words could tell.
+inline constexpr std::uint64_t was_sole = 8;
+inline constexpr unsigned mark_bits = 4;
 /// The home is here, and copies of it may be used until the time.
 inline constexpr std::uint64_t open_until(Timestamp time) noexcept {
   return time << mark_bits;
@@ -84,7 +87,7 @@ inline constexpr bool is_sole(std::uint64_t value) noexcept {
   return (value & sole) != 0;
 }
 inline constexpr std::uint64_t marks(std::uint64_t value) noexcept {
-  return value & (awaited | written | sole);
+  return value & (awaited | written | sole | was_sole);
 }
 static_assert(open_until(timestamp_limit) <= closed);
 }  // namespace lease

@@ -26,6 +26,7 @@ struct alignas(64) Counters {
   Count sole{0};             ///< blocks that became their home's alone
   Count shared{0};           ///< of them: blocks that another rank asked for
   Count cooled{0};           ///< open blocks closed because they did not change
+  Count merged_alone{0};     ///< of the merges, those that needed no bytes
   Count copied_back{0};      ///< twins that were written to the former home
   Count put_bytes{0};        ///< carried to fixed homes, and copied back
   Count updates{0};          ///< atomic updates

@@ -46,8 +46,8 @@ struct Dials {
   /// notice.
   Timestamp lease = 16;
   /// Open blocks are compared with their twins at each release, so that an unchanged one is announced to
-  /// nobody, and closed once it has been unchanged for `cool_after` releases; for twice as many each time
-  /// that one is written again after that, up to 16 times as many. With Release::fast.
+  /// nobody, and closed once it has been unchanged for `cool_after` releases, or later if it was written
+  /// again soon after that: see LeaseSegment::learn_gap. With Release::fast.
   bool hot_blocks = true;
   std::uint32_t cool_after = 4;
   /// A release at home makes other copies old for good: then the home writes the block without a twin and
@@ -78,6 +78,9 @@ struct Dials {
 /// Dials of all segments of a rank.
 struct SpaceDials {
   std::size_t notice_capacity = 1024;  ///< of a signature (figure 3.23)
+  /// So many times as many at a barrier of all ranks, which tells them once; what is shown to single ranks is
+  /// told again and again.
+  unsigned barrier_factor = 16;
   /// Blocks that a fence takes from other ranks at a time, at most; 0 or 1: one after the other.
   unsigned parallel_releases = 16;
 };

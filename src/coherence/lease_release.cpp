@@ -39,7 +39,9 @@ LeaseRelease::LeaseRelease(fabric::Fabric& fabric, fabric::HandlerId handler, Si
       waits_(fabric, dials.parallel_releases),
       exchange_(exchange),
       learnt_turns_(std::make_unique<std::atomic<std::uint64_t>[]>(fabric.size())),
-      known_(dials.notice_capacity) {
+      known_(dials.notice_capacity * dials.barrier_factor),
+      shown_at_most_(dials.notice_capacity),
+      acquired_(std::make_unique<std::atomic<std::uint64_t>[]>(fabric.size())) {
   fabric_.set_handler(handler_, &LeaseRelease::arrived, this);
 }
 
@@ -92,6 +94,7 @@ void LeaseRelease::learn(std::span<const WriteNotice> notices, Timestamp min_wri
 /// With the known lock. One after the other, so that what is shown never grows less.
 void LeaseRelease::show() {
   if (known_is_shown_) return;
+  known_.limit(shown_at_most_);
   exchange_.show(known_);
   known_is_shown_ = true;
   shown_.fetch_add(1, std::memory_order_release);
@@ -147,8 +150,25 @@ Signature LeaseRelease::release_to_all() {
 // ---- Acquires
 
 void LeaseRelease::acquire(fabric::Rank rank, std::uint32_t site) {
-  acquire_notices(exchange_.look(rank), site);
+  acquire_shown(rank, site);
   refresh_pinned();
+}
+
+/// All but the pinned blocks. What this rank has acquired once it need not acquire again: who spins, and
+/// acquires each time that it looks, asks for no more than a word.
+void LeaseRelease::acquire_shown(fabric::Rank rank, std::uint32_t site) {
+  std::atomic<std::uint64_t>& acquired = acquired_[rank];
+  std::uint64_t before = acquired.load(std::memory_order_acquire);
+  std::uint64_t version = before;
+  const Signature signature = exchange_.look(rank, version);
+  if (version == before) {
+    Counters::add(counters_.acquires);
+    if (listener_ != nullptr) listener_->after_acquire();
+    return;
+  }
+  acquire_notices(signature, site);
+  while (before < version && !acquired.compare_exchange_weak(before, version, std::memory_order_acq_rel)) {
+  }
 }
 
 void LeaseRelease::acquire_from_all(const Signature& signature, std::uint32_t site) {
@@ -299,7 +319,7 @@ bool LeaseRelease::update_weak(SegmentId segment, std::uint64_t offset, std::siz
   std::vector<WriteNotice> notices;
   const auto locked = [&](fabric::Rank updater) {
     // What the last one to update it knew, and shown to the next one before it can have it.
-    acquire_notices(exchange_.look(updater), ~static_cast<std::uint32_t>(index));
+    acquire_shown(updater, ~static_cast<std::uint32_t>(index));
     const std::lock_guard lock(known_lock_);
     show();
   };

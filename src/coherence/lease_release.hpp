@@ -119,8 +119,8 @@ class LeaseRelease {
   }
   /// What belongs to no segment: fences, mutexes, changes of strength.
   Counters& counters() noexcept { return counters_; }
-  /// Write notices in a signature, at most.
-  std::size_t notice_capacity() const noexcept { return known_.capacity(); }
+  /// Write notices in what a barrier tells, at most.
+  std::size_t barrier_capacity() const noexcept { return known_.capacity(); }
   /// Of this rank, in all.
   std::uint64_t count(Counters::Count Counters::*what) const noexcept {
     std::uint64_t sum = (counters_.*what).load(std::memory_order_relaxed);
@@ -156,6 +156,7 @@ class LeaseRelease {
   bool show_if_published(std::uint64_t& shown);
   Exclusive& exclusive() noexcept;
   void acquire_blocks(const Signature& signature, std::uint32_t site);
+  void acquire_shown(fabric::Rank rank, std::uint32_t site);
   bool is_known(const WriteNotice& notice) noexcept;
   void acquire_notices(const Signature& signature, std::uint32_t site);
   void refresh_pinned();
@@ -181,8 +182,10 @@ class LeaseRelease {
   std::atomic<bool> frozen_{false};  ///< nothing may be written: a release takes a consistent cut
   const std::unique_ptr<std::atomic<std::uint64_t>[]> learnt_turns_;  ///< by rank, all that it had shown then
   fiber::Mutex known_lock_;
-  Signature known_;                         ///< all that an acquirer of this rank must know
-  bool known_is_shown_ = true;              ///< to others
+  Signature known_;                                         ///< all that an acquirer of this rank must know
+  const std::size_t shown_at_most_;                         ///< notices
+  std::unique_ptr<std::atomic<std::uint64_t>[]> acquired_;  ///< by rank: the version of what it shows
+  bool known_is_shown_ = true;                              ///< to others
   std::atomic<bool> has_news_{false};       ///< there is something in it that no barrier has told all
   std::atomic<std::uint64_t> barriers_{0};  ///< whose notices this rank has acquired
   std::atomic<std::uint64_t> shown_{0};     ///< how often something new was

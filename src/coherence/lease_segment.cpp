@@ -111,8 +111,7 @@ void LeaseSegment::fault(vm::BlockIndex index, bool write) {
     block.closed_after = 0;
     block.probed = false;
   }
-  constexpr std::uint8_t patience_most = 4;
-  if (write && block.cooled && block.patience < patience_most) ++block.patience;
+  if (write && block.cooled) learn_gap(block);
   const bool first_touch = !block.seen;
   const bool was_fetched = !owns(index);
   for (;;) {
@@ -504,7 +503,7 @@ void LeaseSegment::settle(std::uint64_t index, Block& block) {
   if (words_.own_exposed(index)) {
     words_.set_own_exposed(index, false);
     block.has_twin = true;
-    if (fast()) block.taken_ts = lease::time(words_.own_lease(index));
+    if (!has_published_twins()) block.taken_ts = lease::time(words_.own_lease(index));
   }
 }
 

@@ -155,6 +155,8 @@ class LeaseSegment final : public vm::FaultHandler {
   bool release(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
   bool release_at_home(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
   bool is_time_to_cool(Block& block) const noexcept;
+  void cool(Block& block) noexcept;
+  void learn_gap(Block& block) noexcept;
   bool merge_and_move(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
   bool merge_at_fixed_home(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
   struct Taken {
@@ -240,6 +242,7 @@ class LeaseSegment final : public vm::FaultHandler {
   ZeroedArray<Block> states_;
 
   fiber::SpinLock<fiber::NativeSystem> list_lock_;
+  std::atomic<std::uint32_t> releases_{0};  ///< that had something to look at; one at a time counts
   std::atomic<std::uint64_t> first_listed_{
       0};  ///< index plus one of the first dirty block; chained by next_listed
   fiber::SpinLock<fiber::NativeSystem> heap_lock_;

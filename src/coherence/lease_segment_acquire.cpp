@@ -39,12 +39,15 @@ void LeaseSegment::note(const WriteNotice& notice, std::uint16_t site, Stale& st
     block.source_read_ts = notice.read_ts;
   }
   if (strong(notice.block)) return;  // its bytes are the newest; this is for when it is weak again
-  if (pages_.access(notice.block) == vm::Access::none) {
+  const bool is_open = pages_.access(notice.block) != vm::Access::none;
+  if (!is_open) {
     if (block.probed) Counters::add(counters_.prefetch_waste);
     block.probed = false;
-  } else if (!usable(notice.block, block)) {
-    sort_out(notice.block, block, site, stale);
   }
+  // One that an acquire closed before, and that was not used since, is written once more: it should have
+  // been, and may be, brought up to date here and not there.
+  if ((is_open || block.closed_after != 0) && !usable(notice.block, block))
+    sort_out(notice.block, block, site, stale);
 }
 
 /// Finds the open copies whose leases have ended, after min_write_ts_ was raised, and sorts them out with
@@ -161,8 +164,8 @@ void LeaseSegment::close_stale(Stale& stale) {
   for (const std::uint64_t index : close) states_[index].state.unlock();
 }
 
-/// Brings open copies up to date where they are, all at a time: neighbours from one source come with one get.
-/// What cannot be had so is left to close_stale().
+/// Brings copies up to date where they are, and opens those that were closed, all at a time: neighbours from
+/// one source come with one get. What cannot be had so is left to close_stale().
 void LeaseSegment::refresh_stale(Stale& stale) {
   if (stale.refresh.empty()) return;
   std::sort(stale.refresh.begin(), stale.refresh.end());
@@ -190,8 +193,8 @@ void LeaseSegment::refresh_stale(Stale& stale) {
                 .write_ts = block.source_write_ts,
                 .read_ts = block.source_read_ts,
                 .written = true};
-      known = pages_.access(index) != vm::Access::none && !strong(index) && !usable(index, block) &&
-              source.write_ts != 0 && source.write_ts >= block.required_ts && source.read_ts >= min_write_ts;
+      known = !strong(index) && !usable(index, block) && source.write_ts != 0 &&
+              source.write_ts >= block.required_ts && source.read_ts >= min_write_ts;
     }
     if (!known) {
       block.busy.unlock();
@@ -234,8 +237,17 @@ void LeaseSegment::refresh_stale(Stale& stale) {
       block.copy_read_ts = each.source.read_ts;
       if (!usable(each.index, block)) stale.close.push_back(each.index);
     }
-    block.busy.unlock();
   }
+  const auto is_closed = [&](std::size_t i) { return pages_.access(fetches[i].index) == vm::Access::none; };
+  for (std::size_t first = 0; first < fetches.size();) {
+    std::size_t last = first + 1;
+    while (last < fetches.size() && fetches[last].index == fetches[last - 1].index + 1 &&
+           is_closed(last) == is_closed(first))
+      ++last;
+    if (is_closed(first)) open(fetches[first].index, last - first, vm::Access::read);
+    first = last;
+  }
+  for (const Fetch& each : fetches) states_[each.index].busy.unlock();
   Counters::add(counters_.prefetched, fetches.size());
   Counters::add(counters_.fetched_bytes, fetches.size() * block_bytes_);
 }

@@ -24,6 +24,7 @@ void LeaseSegment::release_all(std::vector<WriteNotice>& notices) {
   // Where a release freezes, only the list's lock orders that with who has listed a block and looks: see
   // open().
   if (!dials_.causal && !has_writes()) return;
+  releases_.store(releases_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   std::vector<std::uint64_t> elsewhere;
   std::uint64_t next = 0;
   {
@@ -117,33 +118,50 @@ bool LeaseSegment::release_at_home(std::uint64_t index, Block& block, std::vecto
     }
     return block.pinned || make_clean();
   }
-  const bool as_sole = is_time_for_sole(block);
-  const auto publish_last = [&] {
-    publish_as_sole(index, block, notices);
-    return false;
-  };
   if (unchanged(index)) {
     Counters::add(counters_.unchanged);
     if (!is_time_to_cool(block)) return true;
-    // One that was published will be written again. One that is all zero as ever is best left so.
-    if (as_sole && (words_.own_lease(index) & lease::written) != 0) return publish_last();
     close_to_reads(index, block);
-    block.cooled = true;
-    Counters::add(counters_.cooled);
+    cool(block);
     if (!unchanged(index)) publish_here();  // another thread wrote before the door was shut
     return make_clean();
   }
-  if (as_sole) return publish_last();
+  if (is_time_for_sole(block)) {
+    publish_as_sole(index, block, notices);
+    return false;
+  }
   block.unchanged = 0;
   publish_here();
   return true;
 }
 
-/// With `busy`; of an open block that a release found unchanged. A look at an open block costs a fortieth of
-/// a fault, so that one which is written alike again and again, like the cold cells of a stencil, is best
-/// left open.
+/// With `busy`; of an open block that a release found unchanged.
 bool LeaseSegment::is_time_to_cool(Block& block) const noexcept {
   return !block.pinned && ++block.unchanged >= dials_.cool_after << block.patience;
+}
+
+void LeaseSegment::cool(Block& block) noexcept {
+  block.cooled = true;
+  block.cooled_at = releases_.load(std::memory_order_relaxed);
+  Counters::add(counters_.cooled);
+}
+
+/// With `busy`, of a block that cooled and is written again. A look at an open block costs some thirtieth of
+/// a fault. So one that is written again soon, or written alike again and again, like the cold cells of a
+/// stencil, is best left open as long; one that is written once in many releases, like the planes of a
+/// pipeline, is best closed at once.
+void LeaseSegment::learn_gap(Block& block) noexcept {
+  constexpr std::uint32_t looks_a_fault = 32;
+  constexpr std::uint8_t patience_most = 4;
+  const std::uint32_t closed_for = releases_.load(std::memory_order_relaxed) - block.cooled_at;
+  const std::uint32_t gap = block.unchanged + closed_for;
+  if (closed_for <= dials_.cool_after) {
+    if (block.patience < patience_most) ++block.patience;
+  } else if (gap <= looks_a_fault) {
+    while (block.patience < patience_most && dials_.cool_after << block.patience < gap) ++block.patience;
+  } else {
+    block.patience = 0;
+  }
 }
 
 /// The home is elsewhere: takes it, merges it into the copy, which thereby becomes the home.
@@ -162,8 +180,7 @@ bool LeaseSegment::merge_and_move(std::uint64_t index, Block& block, std::vector
     if (is_open && !is_time_to_cool(block)) return true;
     if (is_open) {
       close_to_reads(index, block);
-      block.cooled = true;
-      Counters::add(counters_.cooled);
+      cool(block);
       is_open = false;
     }
     if (unchanged(index)) return block.dirty = block.has_twin = false;
@@ -188,8 +205,9 @@ void LeaseSegment::renew_published_twin(std::uint64_t index) noexcept {
   if (has_published_twins()) std::memcpy(twin(index), data(index), block_bytes_);
 }
 
-/// Takes the lock from the home elsewhere, and its bytes, into which those written here are merged. From then
-/// on nobody has the home, until publish_taken().
+/// Takes the lock from the home elsewhere, and what it has published, into which the writes of this rank are
+/// merged. That is here already where nobody else has written the block since the copy was made. From then on
+/// nobody has the home, until publish_taken().
 LeaseSegment::Taken LeaseSegment::take_home(std::uint64_t index, Block& block) {
   expect_arrival(index, block);
   const bool is_open = pages_.access(index) == vm::Access::write;  // and may be written meanwhile
@@ -197,39 +215,35 @@ LeaseSegment::Taken LeaseSegment::take_home(std::uint64_t index, Block& block) {
   CRATON_ASSERT(home != fabric_.rank());
   // What the home says is the same as long as we have its lock; only leases may be extended until it is
   // closed. So all is asked for at once, but for the bytes of a block that, as far as we know, nobody has
-  // written yet.
+  // written yet, or only this rank writes while it has a copy: those may be here already.
   const ScratchPool::Buffer incoming(scratch_);
-  const bool with_bytes = fast() && block.copy_write_ts != 0;
+  const bool with_bytes = fast() && block.copy_write_ts != 0 && !block.alone;
   BlockWords words;
   std::uint64_t old_lease = 0;
   {
     fabric::Completion asked;
     words_.start_swap_lease(home, index, lease::closed, old_lease, asked);
     words_.start_get(home, index, words, asked);
-    if (with_bytes) start_get_bytes(home, data_region_, index, incoming.data(), asked);
+    if (with_bytes) start_get_bytes(home, published_region(), index, incoming.data(), asked);
     waits_.wait(asked);
   }
   words_.decode(home, index, words);
   old_lease = words_.decode_lease(home, index, old_lease);
   CRATON_ASSERT(lease::is_open(old_lease));
   // What was asked for at once may be of before and after the end of a sole copy.
-  if (lease::is_sole(old_lease) || lease::is_sole(words.lease)) {
-    static_cast<void>(share(home, index));
-    fabric::Completion asked;
-    words_.start_get(home, index, words, asked);
-    if (with_bytes) start_get_bytes(home, data_region_, index, incoming.data(), asked);
-    waits_.wait(asked);
-    words_.decode(home, index, words);
-  }
-  const bool is_zero = (old_lease & lease::written) == 0 && words.exposed == 0;
+  const bool was_sole = ((old_lease | words.lease) & lease::was_sole) != 0;
+  if (lease::is_sole(old_lease) || lease::is_sole(words.lease)) static_cast<void>(share(home, index));
+  if (was_sole) words = words_.get(home, index);
+  const bool is_zero = (old_lease & lease::written) == 0 && (has_published_twins() || words.exposed == 0);
+  // While this rank has the lock; without leases the copy may be older than it says.
+  block.alone = has_published_twins() && !directory() && !is_zero && words.write_ts == block.copy_write_ts;
   if (is_zero) {
     std::memset(incoming.data(), 0, block_bytes_);
-  } else {
-    // A home that is being written has what it has published in its twin, or, after fast releases, nowhere:
-    // then its writes of this moment are taken as well, and its twin is made of them.
-    const bool from_twin = !fast() && words.exposed != 0;
-    if (!with_bytes) get_bytes(home, from_twin ? twin_region_ : data_region_, index, incoming.data());
-    if (fast() && words.exposed != 0) {
+  } else if (!block.alone) {
+    if (!with_bytes || was_sole) get_bytes(home, published_region(), index, incoming.data());
+    // Where homes do not keep what they have published, the writes of this moment are taken as well, and the
+    // home's twin is made of them.
+    if (!has_published_twins() && words.exposed != 0) {
       put_bytes(home, twin_region_, index, 0, incoming.data(), block_bytes_);
       Counters::add(counters_.copied_back);
     }
@@ -240,7 +254,9 @@ LeaseSegment::Taken LeaseSegment::take_home(std::uint64_t index, Block& block) {
   std::uint64_t closed_lease = 0;
   fabric::Completion told;
   words_.start_swap_lease(home, index, lease::moved_at(write_ts), closed_lease, told);
-  if (block.dirty) {
+  if (block.alone) {
+    Counters::add(counters_.merged_alone);
+  } else if (block.dirty) {
     note_races(index, home,
                is_open ? merge_open(data(index), twin(index), incoming.data(), block_bytes_)
                        : merge_closed(data(index), twin(index), incoming.data(), block_bytes_));
@@ -351,8 +367,8 @@ Timestamp LeaseSegment::extend_for_write(fabric::Rank home, std::uint64_t index,
     const Timestamp write_ts =
         checked_timestamp(std::max({lease::time(seen), home_write_ts, space_.min_write_ts_.load()}) + 1);
     const Timestamp until = checked_timestamp(as_sole ? write_ts : write_ts + dials_.lease);
-    const std::uint64_t next =
-        lease::open_until(until) | lease::written | (seen & lease::awaited) | (as_sole ? lease::sole : 0);
+    const std::uint64_t next = lease::open_until(until) | lease::written | (seen & lease::awaited) |
+                               (as_sole ? lease::sole | lease::was_sole : 0);
     const std::uint64_t before = words_.exchange_lease(home, index, seen, next);
     if (before == seen) return write_ts;
     seen = before;

@@ -48,12 +48,15 @@ bool Signature::add(std::span<const WriteNotice> notices) {
   const auto middle = static_cast<std::ptrdiff_t>(notices_.size());
   notices_.insert(notices_.end(), added.begin(), added.end());
   std::inplace_merge(notices_.begin(), notices_.begin() + middle, notices_.end(), older);
-  if (notices_.size() > capacity_) {
-    const auto kept = notices_.end() - static_cast<std::ptrdiff_t>(capacity_);
-    raise_min((kept - 1)->write_ts);
-    notices_.erase(notices_.begin(), kept);
-  }
+  limit(capacity_);
   return is_news;
+}
+
+void Signature::limit(std::size_t notices) noexcept {
+  if (notices_.size() <= notices) return;
+  const auto kept = notices_.end() - static_cast<std::ptrdiff_t>(notices);
+  raise_min((kept - 1)->write_ts);
+  notices_.erase(notices_.begin(), kept);
 }
 
 void Signature::forget(const Signature& told, std::uint64_t barriers) {
@@ -90,7 +93,12 @@ bool Signature::merge_encoded(std::span<const std::byte> bytes) {
   }
   raise_min(head[0]);
   barriers_ = std::max(barriers_, head[2]);
-  add(notices);
+  if (notices_.empty() && notices.size() <= capacity_ &&
+      std::is_sorted(notices.begin(), notices.end(), older)) {
+    notices_ = std::move(notices);  // as it was encoded
+  } else {
+    add(notices);
+  }
   return true;
 }
 

@@ -60,6 +60,8 @@ class Signature {
     raise_min(other.min_write_ts_);
     add(other.notices_);
   }
+  /// Discards the oldest, so that no more than `notices` are left. The capacity stays.
+  void limit(std::size_t notices) noexcept;
   void raise_min(Timestamp write_ts) noexcept { min_write_ts_ = std::max(min_write_ts_, write_ts); }
   /// Forgets the notices that `told` includes. Right where everybody who could need them has had them, or
   /// knows that it must wait for them: after a barrier of all ranks, the `barriers`th, that told them.

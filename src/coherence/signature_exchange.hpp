@@ -19,8 +19,10 @@ class SignatureExchange {
 
   /// Shows what this rank knows from now on. Any thread, one at a time. Does not block.
   virtual void show(const Signature& own) = 0;
-  /// What a rank shows now. Any thread; blocks. \throws Error peer_lost
-  virtual Signature look(fabric::Rank rank) = 0;
+  /// What a rank shows now. Any thread; blocks. \param version what the caller has seen of it already, 0 at
+  /// first; grows with each show(). Gets what is returned; if that is the same, an empty signature is
+  /// \throws Error peer_lost
+  virtual Signature look(fabric::Rank rank, std::uint64_t& version) = 0;
 
   /// Says whether a release of this rank is under way: an odd number from before its first write can be
   /// fetched until all of them are shown, an even one otherwise. It never falls. Any thread, one at a time.

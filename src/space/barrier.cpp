@@ -100,7 +100,7 @@ void Barrier::meet(fabric::Rank ranks, std::uint32_t site, BarrierNote* note, co
 void Barrier::gather(fabric::Rank ranks, std::uint32_t site, const Meanwhile* meanwhile) {
   const bool is_root = fabric_.rank() == 0;
   coherence::Signature all =
-      is_root ? coherence::Signature(protocol_.notice_capacity()) : protocol_.release_to_all();
+      is_root ? coherence::Signature(protocol_.barrier_capacity()) : protocol_.release_to_all();
   BarrierNote nothing;
   for (std::size_t link = 1; link < links_at_most; ++link) {
     if (!has_link(link, ranks)) continue;
@@ -125,7 +125,7 @@ fabric::Rank Barrier::tell(fabric::Rank ranks, const BarrierNote& note) {
 
 BarrierNote Barrier::hear(std::uint32_t site_word, const Meanwhile* meanwhile) {
   wait_for_link(to_parent, meanwhile);
-  coherence::Signature told(protocol_.notice_capacity());
+  coherence::Signature told(protocol_.barrier_capacity());
   BarrierNote note;
   take(to_parent, told, note);
   send_to_children(told, note);

@@ -75,7 +75,7 @@ std::uint64_t SignatureBoard::version(fabric::Rank rank) {
   return head;
 }
 
-coherence::Signature SignatureBoard::look(fabric::Rank rank) {
+coherence::Signature SignatureBoard::look(fabric::Rank rank, std::uint64_t& version) {
   coherence::Signature signature(notice_capacity_);
   std::vector<std::byte> bytes;
   const auto get = [&](void* to, std::uint64_t offset, std::size_t count) {
@@ -86,7 +86,7 @@ coherence::Signature SignatureBoard::look(fabric::Rank rank) {
   std::uint64_t head = 0;
   get(&head, 0, sizeof head);
   for (;;) {
-    if (head == 0) return signature;  // nothing was ever released there
+    if (head == version) return signature;  // perhaps that nothing was ever released there
     bytes.resize(bytes_of(head));
     get(bytes.data(), ring_at + position_of(head) % ring_bytes_, bytes.size());
     std::uint64_t now = 0;
@@ -96,6 +96,7 @@ coherence::Signature SignatureBoard::look(fabric::Rank rank) {
     if (written_to - position_of(head) <= ring_bytes_) {
       const bool whole = signature.merge_encoded(bytes);
       CRATON_ASSERT(whole);
+      version = head;
       return signature;
     }
     head = now;

@@ -30,7 +30,7 @@ class SignatureBoard final : public coherence::SignatureExchange {
   void close();
 
   void show(const coherence::Signature& signature) override;
-  coherence::Signature look(fabric::Rank rank) override;
+  coherence::Signature look(fabric::Rank rank, std::uint64_t& version) override;
   void set_turn(std::uint64_t turn) override;
   void get_turns(std::span<std::uint64_t> turns) override;
   /// A number that changes whenever a rank shows something else; 0: it has shown nothing yet. Blocks.

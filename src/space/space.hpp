@@ -38,12 +38,13 @@
 namespace craton::space {
 
 struct SpaceOptions {
-  std::size_t notice_capacity = 1024;  ///< write notices in a signature, at most
-  unsigned parallel_releases = 16;     ///< blocks that a release takes from other ranks at a time
-  TimeNs heartbeat_ns = 0;             ///< of a rank that does not synchronise: see Heartbeat; 0: none
-  std::uint32_t mutexes = 1024;        ///< how many there are
-  unsigned threads = 1;                ///< of each rank that take part in barriers
-  std::string mechanism = "auto";      ///< of page tables: see vm::choose_mechanism
+  std::size_t notice_capacity =
+      1024;  ///< write notices in a signature, at most; a barrier tells 16 times as many
+  unsigned parallel_releases = 16;  ///< blocks that a release takes from other ranks at a time
+  TimeNs heartbeat_ns = 0;          ///< of a rank that does not synchronise: see Heartbeat; 0: none
+  std::uint32_t mutexes = 1024;     ///< how many there are
+  unsigned threads = 1;             ///< of each rank that take part in barriers
+  std::string mechanism = "auto";   ///< of page tables: see vm::choose_mechanism
   std::size_t address_bytes = std::size_t{1}
                               << 40U;   ///< that segments share, less where there is less; costs no memory
   fabric::RegionId first_region = 0;    ///< regions from here on are the space's

@@ -32,6 +32,7 @@ constexpr CounterName names[] = {
     {"sole", &Counters::sole},
     {"shared", &Counters::shared},
     {"cooled", &Counters::cooled},
+    {"merged_alone", &Counters::merged_alone},
     {"copied_back", &Counters::copied_back},
     {"put_bytes", &Counters::put_bytes},
     {"updates", &Counters::updates},

@@ -178,8 +178,9 @@ class MixedRun {
 
   void main(SimFabric& fabric) {
     const Rank rank = fabric.rank();
-    ranks_[rank] =
-        std::make_unique<SimRank>(fabric, shapes_, SpaceDials{.notice_capacity = notices_}, threads_, 1);
+    ranks_[rank] = std::make_unique<SimRank>(
+        fabric, shapes_, SpaceDials{.notice_capacity = notices_, .barrier_factor = seed_ % 2 == 0 ? 1U : 16U},
+        threads_, 1);
     ranks_[rank]->protocol().set_race_handler(
         [](void* self, const Race& race) {
           static_cast<MixedRun*>(self)->world_->fail("a race was reported where there is none: block " +
@@ -294,9 +295,10 @@ class MixedRun {
     const std::size_t number = random_.below(groups_.size());
     Group& group = groups_[number];
     const std::uint64_t found = load_strong(rank, group.token);
-    // An older value may name this thread too, while who was given the group since is passing it on: the load is
-    // right, and says nothing of what was written in between.
-    if (found / signals_.size() != group.given || found % signals_.size() != self || !group.is_offered) return;
+    // An older value may name this thread too, while who was given the group since is passing it on: the load
+    // is right, and says nothing of what was written in between.
+    if (found / signals_.size() != group.given || found % signals_.size() != self || !group.is_offered)
+      return;
     group.is_offered = false;
     group.holder = self;
     touch(rank, self, number);

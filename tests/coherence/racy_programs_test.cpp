@@ -127,8 +127,9 @@ class RacyRun {
 
   void main(SimFabric& fabric) {
     const Rank rank = fabric.rank();
-    ranks_[rank] =
-        std::make_unique<SimRank>(fabric, std::vector{shape_}, SpaceDials{.notice_capacity = notices_}, 1, 1);
+    ranks_[rank] = std::make_unique<SimRank>(
+        fabric, std::vector{shape_},
+        SpaceDials{.notice_capacity = notices_, .barrier_factor = seed_ % 2 == 0 ? 1U : 16U}, 1, 1);
     SimRank& own = *ranks_[rank];
     own.barrier().wait();
     unsigned running = 1;

@@ -71,7 +71,7 @@ struct Agreed {
 };
 
 /// What the runs together must have done, or they test less than they seem to.
-constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 23> counted{{
+constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 24> counted{{
     {"spurious faults", &Counters::spurious_faults},
     {"opened ahead", &Counters::opened_ahead},
     {"read ahead", &Counters::read_ahead},
@@ -85,6 +85,7 @@ constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 23> co
     {"sole", &Counters::sole},
     {"shared", &Counters::shared},
     {"cooled", &Counters::cooled},
+    {"merged alone", &Counters::merged_alone},
     {"copied back", &Counters::copied_back},
     {"invalidations", &Counters::invalidations},
     {"expirations", &Counters::expirations},
@@ -200,9 +201,11 @@ class RandomRun {
   void main(SimFabric& fabric) {
     const Rank rank = fabric.rank();
     fabrics_[rank] = &fabric;
-    ranks_[rank] = std::make_unique<SimRank>(
-        fabric, shapes_, SpaceDials{.notice_capacity = notices_, .parallel_releases = parallel_}, threads_,
-        static_cast<std::uint32_t>(guarded_.size()));
+    ranks_[rank] = std::make_unique<SimRank>(fabric, shapes_,
+                                             SpaceDials{.notice_capacity = notices_,
+                                                        .barrier_factor = seed_ % 2 == 0 ? 1U : 16U,
+                                                        .parallel_releases = parallel_},
+                                             threads_, static_cast<std::uint32_t>(guarded_.size()));
     ranks_[rank]->protocol().set_race_handler(
         [](void* self, const Race& race) {
           static_cast<RandomRun*>(self)->world_->fail(
