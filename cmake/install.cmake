@@ -8,7 +8,7 @@ set(CRATON_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/craton)
 install(TARGETS craton EXPORT craton-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS craton_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 if(TARGET craton_run)  # what the command loads into programs; nobody links it
-  install(TARGETS craton_run LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS craton_run craton_libomp LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/craton DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")

@@ -1,6 +1,7 @@
 #include "omp/constructs.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <utility>
 
@@ -129,6 +130,17 @@ bool is_single() noexcept {
 void* give_all(void* pointer, std::uint32_t site) {
   Team* const team = self().state.team;
   return team == nullptr ? pointer : team->meet_with(pointer, site);
+}
+
+void flush() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  Runtime* const here = runtime();
+  if (here == nullptr || !here->unlock_publishes()) return;
+  here->guard([&] {
+    space::Space& space = here->platform().space();
+    space.publish();
+    for (fabric::Rank rank = 0; rank < here->ranks(); ++rank) space.learn(rank);
+  });
 }
 
 void lock_critical(const void* name) {

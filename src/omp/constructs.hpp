@@ -62,6 +62,9 @@ bool is_single() noexcept;
 /// the others with null. A barrier follows before the next.
 void* give_all(void* pointer, std::uint32_t site);
 
+/// What this thread wrote becomes visible to all ranks, and what they published to it.
+void flush();
+
 /// \param name see Locks
 void lock_critical(const void* name);
 void unlock_critical(const void* name);

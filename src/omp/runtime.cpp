@@ -189,6 +189,21 @@ bool Runtime::makes_tasks(std::uint32_t site, bool makes_now) noexcept {
   return known.load(std::memory_order_relaxed);
 }
 
+void Runtime::show_partial(void* partial) noexcept {
+  auto* const words = reinterpret_cast<Words*>(memory_.data());
+  std::atomic_ref(words->partial).store(reinterpret_cast<std::uintptr_t>(partial), std::memory_order_release);
+}
+
+void* Runtime::partial_of(fabric::Rank rank) {
+  fabric::RemoteAddress word = word_at(offsetof(Words, partial));
+  word.rank = rank;
+  std::uint64_t address = 0;
+  fabric::Completion completion;
+  platform_.fabric().get(&address, word, sizeof address, completion);
+  coherence::wait_for(platform_.fabric(), completion);
+  return reinterpret_cast<void*>(address);
+}
+
 // ---- Blocks of tasks
 
 void* Runtime::take_block(std::size_t bytes) {

@@ -48,6 +48,10 @@ class Runtime {
     return {.rank = 0, .region = platform_.first_region(), .offset = offset};
   }
   Locks& locks() noexcept { return locks_; }
+  /// Where this rank's part of a reduction is, for rank 0 to find after the next meeting.
+  void show_partial(void* partial) noexcept;
+  /// What another rank has shown.
+  void* partial_of(fabric::Rank rank);
   /// Whether another rank may take a lock that is unlocked here before this rank's next release.
   bool unlock_publishes() const noexcept {
     if (ranks_ == 1) return false;

@@ -37,6 +37,12 @@ void run_function(Thread& thread, Task& task, const TaskSpec& spec) {
   void* allocation = nullptr;
   void* block = spec.data;
   Task* const before = std::exchange(thread.task, &task);
+  if (spec.has_block) {
+    spec.function(block);
+    give_block(block, spec.bytes);
+    thread.task = before;
+    return;
+  }
   if (spec.copy != nullptr) {
     allocation = take_block(spec.bytes + spec.alignment);
     const auto first = reinterpret_cast<std::uintptr_t>(allocation);
@@ -65,16 +71,26 @@ bool is_fulfilled(const Task& task) noexcept {
   return task.ends_to_come.load(std::memory_order_acquire) == 1;
 }
 
-/// Outside of all regions all that a task makes has ended when it ends.
-void run_alone(Thread& thread, const TaskSpec& spec) {
-  Task task;
-  inherit(task, *thread.task, spec.is_final);
-  make_event(task, spec);
-  run_function(thread, task, spec);
+/// Outside of all regions.
+void wait_until_fulfilled(const Task& task) {
   if (is_fulfilled(task) || runtime() == nullptr) return;
   fabric::Fabric& fabric = runtime()->platform().fabric();
   static_cast<void>(fabric.wait_until([&] { return is_fulfilled(task) || fabric.lost_ranks() != 0; }));
   runtime()->end_if_lost();
+}
+
+std::unique_ptr<Task> make_task(Thread& thread, const TaskSpec& spec) {
+  std::unique_ptr<Task> task(spec.waiting != nullptr ? spec.waiting : new Task);
+  inherit(*task, *thread.task, spec.is_final);
+  if (spec.waiting == nullptr) make_event(*task, spec);
+  return task;
+}
+
+/// Outside of all regions all that a task makes has ended when it ends.
+void run_alone(Thread& thread, const TaskSpec& spec) {
+  const std::unique_ptr<Task> made = make_task(thread, spec);
+  run_function(thread, *made, spec);
+  wait_until_fulfilled(*made);
 }
 
 /// That a task would cancel.
@@ -83,10 +99,19 @@ TaskGroup* group_of(const Task& task) noexcept {
   return group != nullptr && group->is_share && group->outer != nullptr ? group->outer : group;
 }
 
+/// A task that is cancelled before it is made.
+void drop(const TaskSpec& spec) {
+  delete spec.waiting;
+  if (!spec.has_block) return;
+  if (!spec.may_be_dropped) return run_alone(self(), spec);
+  give_block(spec.data, spec.bytes);
+}
+
 /// Whether a task is better run by who makes it, before it goes on.
 bool is_run_at_once(const Thread& thread, const TaskSpec& spec, const Team& team, const TaskPool& pool) {
   if (!spec.is_deferred || thread.task->is_final) return true;
-  if (spec.event != nullptr) return false;  // which may be fulfilled by what comes later
+  if (spec.event != nullptr || spec.waiting != nullptr)
+    return false;  // which may be fulfilled by what comes later
   if (team.size() > 1) return pool.is_full();
   // Nobody else would run it. But what it depends on may wait for an event.
   return spec.depend == nullptr || thread.task->children.load(std::memory_order_acquire) == 0;
@@ -136,17 +161,51 @@ void mark_share_group() noexcept {
   self().task->group->is_share = true;
 }
 
+Task* make_waiting_task(std::uintptr_t* event) {
+  Thread& thread = self();
+  auto* const task = new Task;
+  // One that its maker runs itself is waited for in the fabric, not in a pool.
+  if (thread.state.team != nullptr && !thread.task->is_final) task->pool = &thread.state.team->tasks();
+  make_event(*task, {.function = nullptr,
+                     .data = nullptr,
+                     .copy = nullptr,
+                     .bytes = 0,
+                     .alignment = 0,
+                     .is_deferred = true,
+                     .is_final = false,
+                     .depend = nullptr,
+                     .priority = 0,
+                     .event = event});
+  return task;
+}
+
+void begin_task_here(bool is_final, Task* waiting) {
+  Thread& thread = self();
+  Task* const task = waiting != nullptr ? waiting : new Task;
+  task->pool = nullptr;
+  inherit(*task, *thread.task, is_final);
+  thread.task = task;
+}
+
+void end_task_here() {
+  Thread& thread = self();
+  std::unique_ptr<Task> task(thread.task);
+  thread.task = task->parent;
+  if (thread.state.team == nullptr) return wait_until_fulfilled(*task);
+  TaskPool& pool = thread.state.team->tasks();
+  if (!is_fulfilled(*task)) pool.wait_for_event(thread, *task);
+  pool.end_undeferred(std::move(task));
+}
+
 void run_task(const TaskSpec& spec) {
   Thread& thread = self();
   Team* const team = thread.state.team;
-  if (may_cancel() && (is_region_cancelled() || is_group_cancelled())) return;
+  if (may_cancel() && (is_region_cancelled() || is_group_cancelled())) return drop(spec);
   if (team == nullptr) return run_alone(thread, spec);
   TaskPool& pool = team->tasks();
   std::vector<Dependence> items;
   if (spec.depend != nullptr) items = dependences_of(spec.depend);
-  auto task = std::make_unique<Task>();
-  inherit(*task, *thread.task, spec.is_final);
-  make_event(*task, spec);
+  std::unique_ptr<Task> task = make_task(thread, spec);
   if (is_run_at_once(thread, spec, *team, pool)) {
     pool.wait_for_dependences(thread, items);
     run_function(thread, *task, spec);
@@ -155,19 +214,27 @@ void run_task(const TaskSpec& spec) {
   }
   if (spec.event != nullptr) task->pool = &pool;
   // What its block's constructors made its function destroys.
-  task->may_be_dropped = spec.copy == nullptr && spec.event == nullptr && may_cancel();
+  task->may_be_dropped = spec.copy == nullptr && spec.event == nullptr && spec.waiting == nullptr &&
+                         spec.may_be_dropped && may_cancel();
   task->function = spec.function;
-  task->block_bytes = spec.bytes + (spec.alignment > Runtime::block_alignment ? spec.alignment : 0);
-  task->allocation = runtime()->take_block(task->block_bytes);
-  const auto first = reinterpret_cast<std::uintptr_t>(task->allocation);
-  const std::uintptr_t alignment = spec.alignment == 0 ? 1 : spec.alignment;
-  task->block = reinterpret_cast<void*>((first + alignment - 1) / alignment * alignment);
+  if (spec.has_block) {
+    task->allocation = task->block = spec.data;
+    task->block_bytes = spec.bytes;
+  } else {
+    task->block_bytes = spec.bytes + (spec.alignment > Runtime::block_alignment ? spec.alignment : 0);
+    task->allocation = runtime()->take_block(task->block_bytes);
+    const auto first = reinterpret_cast<std::uintptr_t>(task->allocation);
+    const std::uintptr_t alignment = spec.alignment == 0 ? 1 : spec.alignment;
+    task->block = reinterpret_cast<void*>((first + alignment - 1) / alignment * alignment);
+  }
   const int most = runtime()->settings().max_task_priority;
   task->priority = spec.priority < most ? spec.priority : most;
-  // Constructors of the program's run as part of the task.
-  Task* const before = std::exchange(thread.task, task.get());
-  fill_block(spec, task->block);
-  thread.task = before;
+  if (!spec.has_block) {
+    // Constructors of the program's run as part of the task.
+    Task* const before = std::exchange(thread.task, task.get());
+    fill_block(spec, task->block);
+    thread.task = before;
+  }
   pool.add(std::move(task), items);
 }
 

@@ -8,6 +8,8 @@
 
 namespace craton::omp {
 
+struct Task;
+
 /// A task as a program makes it.
 struct TaskSpec {
   void (*function)(void*);
@@ -22,10 +24,19 @@ struct TaskSpec {
   bool has_range = false;  ///< the block begins with two words of its own
   std::array<std::uint64_t, 2> range{};
   std::uintptr_t* event = nullptr;  ///< gets the event on which its end waits too; null: there is none
+  /// `data` is the block itself, from take_block(), which goes with the task.
+  bool has_block = false;
+  bool may_be_dropped = true;  ///< where it is cancelled before it has begun; with has_block
+  Task* waiting = nullptr;     ///< made before by make_waiting_task(), to be used up; null: none
 };
 
 /// Makes a task, and runs it now or leaves it to whoever has time.
 void run_task(const TaskSpec& spec);
+/// A task whose event is there before the task is made. \param event gets it
+Task* make_waiting_task(std::uintptr_t* event);
+/// Between them the caller runs a task's code itself, at once. \param waiting see TaskSpec
+void begin_task_here(bool is_final, Task* waiting);
+void end_task_here();
 /// Blocks until the caller's tasks have ended that it has made itself.
 void wait_for_children();
 /// Blocks until those have ended that a task with these dependences would wait for.

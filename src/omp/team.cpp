@@ -27,6 +27,7 @@ void Team::begin(const Beginning& beginning) {
   first_ = first_of(shape_.own, shape_.size, shape_.ranks);
   if (implicit_count_ < shape_.local) {
     implicit_ = std::make_unique<Task[]>(shape_.local);
+    parts_ = std::make_unique<void*[]>(shape_.local);
     implicit_count_ = shape_.local;
   }
   for (std::uint32_t i = 0; i < shape_.local; ++i) {
@@ -41,6 +42,7 @@ void Team::begin(const Beginning& beginning) {
   turns_.begin(shape_, shares_ + 1, beginning.number);
   doacross_.begin(shape_, shares_ + 1);
   cancellation_.begin(shape_, beginning.number);
+  parts_given_.store(0, std::memory_order_relaxed);  // a cancelled region may have left some
   inside_.store(shape_.local - 1, std::memory_order_relaxed);
 }
 
@@ -83,6 +85,21 @@ void* Team::meet_with(void* pointer, std::uint32_t site) {
   if (pointer != nullptr) given = pointer;
   meet(site);
   return given;
+}
+
+bool Team::reduce(void* part, Combine combine, std::uint32_t site) {
+  const std::uint32_t local = self().state.number - first_;
+  parts_[local] = part;
+  if (parts_given_.fetch_add(1, std::memory_order_acq_rel) + 1 == shape_.local) {
+    parts_given_.store(0, std::memory_order_relaxed);
+    for (std::uint32_t other = 1; other < shape_.local; ++other) combine(parts_[0], parts_[other]);
+    if (shape_.ranks > 1) runtime_.show_partial(parts_[0]);
+  }
+  meet(site);
+  if (first_ + local != 0 || cancellation_.is_region_cancelled()) return false;
+  for (fabric::Rank rank = 1; rank < shape_.ranks; ++rank)
+    combine(part, runtime_.guard([&] { return runtime_.partial_of(rank); }));
+  return true;
 }
 
 void* Team::shared_memory(std::size_t bytes, bool is_first) {

@@ -94,6 +94,10 @@ class Team {
   void meet(std::uint32_t site);
   /// The same, and gives all what thread 0 gives: a pointer.
   void* meet_with(void* pointer, std::uint32_t site);
+  /// Adds to what thread 0 has what all other threads have: first in each rank, then rank by rank. Meets.
+  /// Until the next meeting the others' parts stay where they are. \returns whether the caller has it all
+  using Combine = void (*)(void* into, void* part);
+  bool reduce(void* part, Combine combine, std::uint32_t site);
   /// Memory of zero bytes for all threads of the team, until the next call but one, or the end of the region.
   /// Meets. \param is_first whether thread 0 calls
   void* shared_memory(std::size_t bytes, bool is_first);
@@ -132,6 +136,8 @@ class Team {
   /// By thread 0, for all, by the number of the meeting: one may give again while others leave the last
   /// meeting.
   std::array<void*, 2> given_{};
+  std::unique_ptr<void*[]> parts_;  ///< of a reduction, by thread of this rank
+  std::atomic<std::uint32_t> parts_given_{0};
   Gate gate_;
   TaskPool tasks_;
   Turns turns_;

@@ -20,6 +20,7 @@ struct Words {
   std::uint64_t locks_taken;  ///< by ranks, of the program's
   std::uint64_t at_meeting;   ///< what threads are at, and the last work share of any: see Cancellation
   std::uint64_t last_share;
+  std::uint64_t partial;  ///< each rank's own: where its part of a reduction is
 };
 
 }  // namespace craton::omp

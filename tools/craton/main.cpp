@@ -155,7 +155,7 @@ CLI::App* add_info(CLI::App& app) {
       app.add_subcommand("info", "Shows build, transports, options and what this machine allows");
   add_switch(*info, "--options", "Only the options, with their values and where each came from");
   add_switch(*info, "--entry-points",
-             "Only what of libgomp 12's interface OpenMP programs find, and what not");
+             "Only what of libgomp 12's and libomp 14's interfaces OpenMP programs find, and what not");
   add_switch(*info, "--json", "As JSON");
   add_switch(*info, "--markdown", "With --options: the table as Markdown (docs/options.md)");
   add_switch(*info, "--man", "With --options: the table as a man page");

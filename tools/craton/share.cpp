@@ -37,20 +37,20 @@ constexpr auto least_heap_bytes = static_cast<std::uint64_t>(spec_of(Option::pro
                                          .remedy = std::move(remedy)});
 }
 
-/// Beside the command, in the build tree and where it was installed.
-std::string preloaded_library() {
+/// Of the runtime: beside the command, in the build tree and where it was installed.
+std::string preloaded_library(const std::string& name) {
   std::array<char, 4096> path{};
   const ssize_t bytes = ::readlink("/proc/self/exe", path.data(), path.size() - 1);
   const std::string command(path.data(), static_cast<std::size_t>(std::max<ssize_t>(bytes, 0)));
   const std::string prefix = command.substr(0, command.rfind('/')) + "/../";
   for (const char* const folder : {CRATON_LIBRARY_FOLDER, "lib"}) {
-    const std::string library = prefix + folder + "/libcraton-run.so";
+    const std::string library = prefix + folder + "/" + name;
     if (::access(library.c_str(), R_OK) != 0) continue;
     const std::unique_ptr<char, void (*)(void*)> resolved(::realpath(library.c_str(), nullptr), &std::free);
     if (resolved != nullptr) return resolved.get();
   }
   throw Error(ErrorCode::not_supported, {.asked = "cannot share the memory of a program",
-                                         .happened = "libcraton-run.so is not beside this command",
+                                         .happened = name + " is not beside this command",
                                          .limit = {},
                                          .remedy = "install all of Craton"});
 }
@@ -71,10 +71,11 @@ void check(const job::ProgramFacts& facts) {
   if (facts.uses_openacc)
     refuse(facts.path, "it uses OpenACC, which Craton does not have",
            "build it without -fopenacc" + as_it_is);
-  if (!facts.openmp.empty() && !facts.openmp.starts_with("libgomp")) {
+  if (!facts.openmp.empty() && facts.openmp != "libgomp.so.1" && facts.openmp != "libomp.so.5") {
     refuse(facts.path,
-           "it was built for " + facts.openmp + ", and Craton stands in for GCC's libgomp.so.1 only",
-           "build it with gcc, g++ or gfortran -fopenmp");
+           "it was built for " + facts.openmp +
+               ", and Craton stands in for GCC's libgomp.so.1 and LLVM's libomp.so.5 only",
+           "build it with gcc, g++, gfortran or clang -fopenmp");
   }
 }
 
@@ -210,7 +211,8 @@ void share_program(const Options& options, job::LaunchRequest& launch) {
     launch.environment.emplace_back(name, std::move(value));
   };
   set(job::shared_variable, "1");
-  set("LD_PRELOAD", preloaded_library() + (others == nullptr ? "" : std::string(":") + others));
+  set("LD_PRELOAD", preloaded_library("libcraton-run.so") + ":" + preloaded_library("libcraton-libomp.so") +
+                        (others == nullptr ? "" : std::string(":") + others));
   set("LD_BIND_NOW", "1");
 }
 

@@ -31,9 +31,11 @@ struct Shared {
 void combine(std::vector<int>& into, const std::vector<int>& from) {
   into.insert(into.end(), from.begin(), from.end());
 }
+void add_counts(std::map<int, int>& into, const std::map<int, int>& from) {
+  for (const auto& [key, count] : from) into[key] += count;
+}
 #pragma omp declare reduction(append : std::vector <int> : combine(omp_out, omp_in))
-#pragma omp declare reduction(count : std::map<int, int> : std::for_each(omp_in.begin(), omp_in.end(), \
-    [&](const auto& entry) { omp_out[entry.first] += entry.second; }))
+#pragma omp declare reduction(count : std::map <int, int> : add_counts(omp_out, omp_in))
 #pragma omp declare reduction(longest       \
                               : std::string \
                               : omp_out = omp_in.size() > omp_out.size() ? omp_in : omp_out)

@@ -213,7 +213,7 @@ static void keep_last_values(void) {
   // Clauses.
   int last = -1;
   int last_other = -1;
-#pragma omp parallel for lastprivate(last) schedule(dynamic, 3)
+#pragma omp parallel for lastprivate(last) schedule(monotonic : dynamic, 3)
   for (int i = 0; i < iterations; ++i) {
     meet();
     last = i * 2;

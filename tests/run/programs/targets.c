@@ -46,7 +46,7 @@ static void inside(void) {
 
 static void teams(void) {
   int count = 0;
-#pragma omp target teams num_teams(3) map(tofrom : count)
+#pragma omp target teams num_teams(3) map(tofrom : count) reduction(+ : count)
   {
     count += 10 * omp_get_num_teams() + omp_get_team_num();
 #pragma omp parallel
