@@ -36,6 +36,7 @@ enum class Option : std::uint8_t {
   races,
   stats,
   stats_file,
+  observed_events,
   threads,
   program_heap,
   causal,
@@ -45,6 +46,9 @@ enum class Option : std::uint8_t {
   launch_agent,
   timeout,
   output,
+  trace,
+  report,
+  report_file,
 };
 
 enum class OptionType : std::uint8_t {
@@ -160,11 +164,16 @@ inline constexpr std::array option_table = {
              .choices = "ignore|report|abort"},
   OptionSpec{.id = Option::stats, .name = "stats", .type = OptionType::choice, .scope = OptionScope::rank,
              .default_text = "none",
-             .help = "Counters of the coherent space, printed by rank 0 at craton_finalize",
+             .help = "Counters of the coherent space by rank and by segment and, under craton run, the time of each region, at "
+                     "the end",
              .choices = "none|text|json"},
   OptionSpec{.id = Option::stats_file, .name = "stats-file", .type = OptionType::text, .scope = OptionScope::rank,
              .default_text = "",
              .help = "The file that --stats writes; empty: standard error"},
+  OptionSpec{.id = Option::observed_events, .name = "observed-events", .type = OptionType::integer, .scope = OptionScope::launcher,
+             .default_text = "262144",
+             .help = "How many events of a thread --trace and --report keep; later ones are counted as lost",
+             .minimum = 1, .maximum = 16777216},
   OptionSpec{.id = Option::threads, .name = "threads", .type = OptionType::integer, .scope = OptionScope::rank,
              .default_text = "0",
              .help = "Threads of a shared program on each rank; 0: the rank's share of its node's processors",
@@ -200,6 +209,16 @@ inline constexpr std::array option_table = {
              .default_text = "raw",
              .help = "Output of ranks: raw as it comes, prefix with the rank before each line, ordered by rank as well",
              .choices = "raw|prefix|ordered"},
+  OptionSpec{.id = Option::trace, .name = "trace", .type = OptionType::text, .scope = OptionScope::launcher,
+             .default_text = "",
+             .help = "The file that gets all regions, faults, fences and transfers of all threads, for ui.perfetto.dev; empty: none"},
+  OptionSpec{.id = Option::report, .name = "report", .type = OptionType::choice, .scope = OptionScope::launcher,
+             .default_text = "none",
+             .help = "What is told at the end: sharing names the variables that ranks share, and what they cost",
+             .choices = "none|sharing"},
+  OptionSpec{.id = Option::report_file, .name = "report-file", .type = OptionType::text, .scope = OptionScope::launcher,
+             .default_text = "",
+             .help = "The file that --report writes, as one web page if its name ends in .html; empty: standard error"},
 };
 // clang-format on
 
@@ -218,7 +237,7 @@ constexpr bool in_enum_order() {
   return true;
 }
 static_assert(in_enum_order(), "option_table must list the options in the order of the enum");
-static_assert(static_cast<std::size_t>(Option::output) + 1 == option_count,
+static_assert(static_cast<std::size_t>(Option::report_file) + 1 == option_count,
               "an option has no line in option_table");
 }  // namespace option_check
 

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "base/error.hpp"
+#include "base/events.hpp"
 #include "base/line_writer.hpp"
 #include "coherence/block_lock.hpp"
 
@@ -78,12 +79,14 @@ OpenSpace::OpenSpace(job::Job& job, const OpenSpaceOptions& options)
     : job_(job),
       threads_(options.threads),
       mutexes_(options.mutexes),
+      observed_(observe::Request::take()),
       agreement_(job.fabric(), agreement_region, agreement_handler),
       mutex_counter_("craton mutex counter", sizeof(std::uint64_t)),
       collection_(job.fabric(), collection_handler),
       races_(job.rank(), job.options().text(Option::races) == "abort"),
       space_(job.fabric(), space_options(options)),
       holders_(options.mutexes) {
+  if (observed_.what != 0) events::start(observed_.what, observed_.events_a_thread);
   job.fabric().register_region(mutex_region, mutex_counter_);
   if (job.options().text(Option::races) != "ignore")
     space_.protocol().set_race_handler(&space::RaceLog::saw, &races_);
@@ -242,7 +245,14 @@ void OpenSpace::close() {
   for (const std::vector<std::uint64_t>& values : counters_here) {
     for (const std::uint64_t value : values) append(own, value);
   }
-  for (const space::RacePlace& place : races_.places()) append(own, place);
+  const std::vector<space::RacePlace> places_here = races_.places();
+  append(own, std::uint64_t{places_here.size()});
+  for (const space::RacePlace& place : places_here) append(own, place);
+  const bool is_observed = !observed_.path.empty();
+  if (is_observed) {
+    const std::vector<std::byte> pieces = observe::own_pieces(job_.rank(), parts());
+    own.insert(own.end(), pieces.begin(), pieces.end());
+  }
   const std::vector<std::vector<std::byte>> all = collection_.collect(own);
 
   std::uint64_t left_out = 0;
@@ -252,6 +262,7 @@ void OpenSpace::close() {
     counters_of_segments.push_back(
         {.name = segment->name(), .values = std::vector<std::uint64_t>(counters_here[0].size())});
   std::vector<space::RacePlace> places;
+  std::vector<std::vector<std::byte>> records;
   for (const std::vector<std::byte>& one : all) {  // at rank 0; elsewhere there are none
     std::uint64_t left_out_there = 0;
     std::memcpy(&left_out_there, one.data(), sizeof left_out_there);
@@ -269,12 +280,23 @@ void OpenSpace::close() {
       std::transform(values.begin(), values.end(), segment.values.begin(), segment.values.begin(),
                      std::plus<>());
     }
-    for (; next != one.data() + one.size(); next += sizeof(space::RacePlace))
+    std::uint64_t place_count = 0;
+    std::memcpy(&place_count, next, sizeof place_count);
+    next += sizeof place_count;
+    for (; place_count != 0; --place_count, next += sizeof(space::RacePlace))
       std::memcpy(&places.emplace_back(), next, sizeof(space::RacePlace));
+    records.emplace_back(next, one.data() + one.size());
   }
   if (job_.rank() == 0) {
-    print_races(space::merged_places(std::move(places)), left_out);
-    print_statistics(counters_of_ranks, counters_of_segments);
+    const std::string& form = job_.options().text(Option::stats);
+    std::string statistics;
+    if (form == "json") statistics = space::statistics_as_json(counters_of_ranks, counters_of_segments);
+    if (form == "text") statistics = space::statistics_as_text(counters_of_ranks, counters_of_segments);
+    places = space::merged_places(std::move(places));
+    if (!is_observed || !hand_over(records, places, left_out, statistics)) {
+      print_races(places, left_out);
+      print_statistics(statistics);
+    }
   }
   agreement_.meet();  // rank 0 may still have asked others about the heap
   space_.close();
@@ -282,39 +304,66 @@ void OpenSpace::close() {
   agreement_.close();
 }
 
-/// At rank 0, while the others' handlers still answer.
-void OpenSpace::print_races(const std::vector<space::RacePlace>& places, std::uint64_t left_out) {
-  for (const space::RacePlace& place : places) {
-    const space::Segment* const segment = space_.find(place.address);
-    std::string where =
-        fmt::format("offset {} of segment '{}'", place.address - segment->data(), segment->name());
-    for (std::optional<space::Heap>* const heap : {&heap_, &large_heap_}) {
-      if (!heap->has_value() || !(*heap)->contains(place.address)) continue;
-      const std::optional<space::Heap::Allocation> allocation = (*heap)->find(place.address);
-      where = allocation.has_value() ? fmt::format("byte {} of an allocation of {} bytes in the shared heap",
-                                                   place.address - allocation->begin, allocation->bytes)
-                                     : "memory of the shared heap that has been freed since";
-    }
-    const std::string line = fmt::format(
-        "craton: race: ranks {} and {} wrote different values to {} byte{} at {}, {}, and nothing ordered "
-        "them; "
-        "seen {} time{}\n",
-        place.there, place.here, place.bytes, place.bytes == 1 ? "" : "s", fmt::ptr(place.address), where,
-        place.count, place.count == 1 ? "" : "s");
-    write_fully(STDERR_FILENO, line);
+std::vector<observe::Part> OpenSpace::parts() {
+  std::vector<observe::Part> parts;
+  for (const auto& segment : space_.segments()) {
+    parts.push_back({.begin = reinterpret_cast<std::uintptr_t>(segment->data()),
+                     .bytes = segment->bytes(),
+                     .block_bytes = segment->block_bytes(),
+                     .part_bytes = 0,
+                     .name = segment->name()});
   }
+  if (const space::OwnedSegment* const owned = space_.owned_segment()) {
+    parts.push_back({.begin = reinterpret_cast<std::uintptr_t>(owned->data()),
+                     .bytes = owned->bytes(),
+                     .block_bytes = space::OwnedSegment::block_bytes,
+                     .part_bytes = owned->part_bytes(),
+                     .name = "stacks"});
+  }
+  return parts;
+}
+
+/// At rank 0: to the launcher, which knows how to name what is in it. \returns whether it has it
+bool OpenSpace::hand_over(const std::vector<std::vector<std::byte>>& records,
+                          const std::vector<space::RacePlace>& places, std::uint64_t left_out,
+                          const std::string& statistics) {
+  std::vector<std::vector<std::byte>> pieces = records;
+  std::vector<std::string> wheres;
+  for (const space::RacePlace& place : places) wheres.push_back(where_of(place));
+  pieces.push_back(observe::pieces_of(places, wheres, left_out, statistics));
+  const int error = observe::write_pieces(observed_.path, pieces);
+  if (error == 0) return true;
+  write_fully(STDERR_FILENO, fmt::format("craton: cannot hand over what the ranks recorded, to {}: {}\n",
+                                         observed_.path, std::strerror(error)));
+  return false;
+}
+
+/// At rank 0, while the others' handlers still answer.
+std::string OpenSpace::where_of(const space::RacePlace& place) {
+  const space::Segment* const segment = space_.find(place.address);
+  std::string where =
+      fmt::format("offset {} of segment '{}'", place.address - segment->data(), segment->name());
+  for (std::optional<space::Heap>* const heap : {&heap_, &large_heap_}) {
+    if (!heap->has_value() || !(*heap)->contains(place.address)) continue;
+    const std::optional<space::Heap::Allocation> allocation = (*heap)->find(place.address);
+    where = allocation.has_value() ? fmt::format("byte {} of an allocation of {} bytes in the shared heap",
+                                                 place.address - allocation->begin, allocation->bytes)
+                                   : "memory of the shared heap that has been freed since";
+  }
+  return where;
+}
+
+void OpenSpace::print_races(const std::vector<space::RacePlace>& places, std::uint64_t left_out) {
+  for (const space::RacePlace& place : places)
+    write_fully(STDERR_FILENO, space::race_line(place, where_of(place)));
   if (left_out == 0) return;
   write_fully(
       STDERR_FILENO,
       fmt::format("craton: race: {} more were seen, at places for which there was no room\n", left_out));
 }
 
-void OpenSpace::print_statistics(const std::vector<std::vector<std::uint64_t>>& ranks,
-                                 const std::vector<space::SegmentStatistics>& segments) const {
-  const std::string& form = job_.options().text(Option::stats);
-  if (form == "none") return;
-  const std::string text = form == "json" ? space::statistics_as_json(ranks, segments)
-                                          : space::statistics_as_text(ranks, segments);
+void OpenSpace::print_statistics(const std::string& text) const {
+  if (text.empty()) return;
   const std::string& path = job_.options().text(Option::stats_file);
   if (path.empty()) {
     write_fully(STDERR_FILENO, text);

@@ -11,6 +11,7 @@
 #include "coherence/block.hpp"
 #include "fabric/region_memory.hpp"
 #include "job/job.hpp"
+#include "observe/record.hpp"
 #include "space/agreement.hpp"
 #include "space/collection.hpp"
 #include "space/heap.hpp"
@@ -74,13 +75,18 @@ class OpenSpace {
                  std::size_t block_bytes, fabric::HandlerId handler);
   void check_mutex(std::uint32_t mutex, const char* asked);
   bool holds(std::uint32_t mutex) const noexcept;
+  std::vector<observe::Part> parts();
+  bool hand_over(const std::vector<std::vector<std::byte>>& records,
+                 const std::vector<space::RacePlace>& places, std::uint64_t left_out,
+                 const std::string& statistics);
+  std::string where_of(const space::RacePlace& place);
   void print_races(const std::vector<space::RacePlace>& places, std::uint64_t left_out);
-  void print_statistics(const std::vector<std::vector<std::uint64_t>>& ranks,
-                        const std::vector<space::SegmentStatistics>& segments) const;
+  void print_statistics(const std::string& text) const;
 
   job::Job& job_;
   const unsigned threads_;
   const std::uint32_t mutexes_;
+  const observe::Request observed_;
   space::Agreement agreement_;
   fabric::RegionMemory mutex_counter_;  ///< at rank 0: how many mutexes there are
   space::Collection collection_;

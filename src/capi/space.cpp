@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/events.hpp"
 #include "capi/calls.hpp"
 #include "capi/open_space.hpp"
 #include "space/statistics.hpp"
@@ -255,6 +256,7 @@ craton_status craton_space_open(const craton_space_options* options) {
       refuse("cannot open the coherent space", "an earlier craton_space_open failed half-way");
     opening_failed = true;
     opened.store(new OpenSpace(*job, made), std::memory_order_release);
+    craton::events::attach();
     opening_failed = false;
     return CRATON_OK;
   });

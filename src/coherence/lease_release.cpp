@@ -7,6 +7,7 @@
 
 #include "base/assert.hpp"
 #include "base/error.hpp"
+#include "base/events.hpp"
 #include "coherence/exclusive.hpp"
 
 namespace craton::coherence {
@@ -117,6 +118,7 @@ bool LeaseRelease::show_if_published(std::uint64_t& shown) {
 }
 
 void LeaseRelease::release() {
+  const events::Span span(events::Kind::release);
   if (listener_ != nullptr) listener_->before_release();
   const std::lock_guard fence(release_fence_);
   const Turn turn(*this, has_writes());
@@ -128,6 +130,7 @@ void LeaseRelease::release() {
 }
 
 Signature LeaseRelease::release_to_all() {
+  const events::Span span(events::Kind::release);
   if (listener_ != nullptr) listener_->before_release();
   // The usual case in programs that only meet. In this order: what a release that has begun takes from the
   // lists is published, and known, before the fence is open again.
@@ -150,6 +153,7 @@ Signature LeaseRelease::release_to_all() {
 // ---- Acquires
 
 void LeaseRelease::acquire(fabric::Rank rank, std::uint32_t site) {
+  const events::Span span(events::Kind::acquire);
   acquire_shown(rank, site);
   refresh_pinned();
 }
@@ -172,6 +176,7 @@ void LeaseRelease::acquire_shown(fabric::Rank rank, std::uint32_t site) {
 }
 
 void LeaseRelease::acquire_from_all(const Signature& signature, std::uint32_t site) {
+  const events::Span span(events::Kind::acquire);
   Counters::add(counters_.acquires);
   if (listener_ != nullptr) listener_->after_acquire();
   if (signature.empty()) return;  // and so it is for all ranks
@@ -198,6 +203,7 @@ void LeaseRelease::told_all(const Signature& signature) {
 }
 
 void LeaseRelease::acquire_from_some(const Signature& signature, std::uint32_t site) {
+  const events::Span span(events::Kind::acquire);
   if (!signature.empty()) {
     acquire_notices(signature, site);
     return refresh_pinned();

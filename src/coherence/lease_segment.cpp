@@ -9,6 +9,7 @@
 
 #include "base/assert.hpp"
 #include "base/error.hpp"
+#include "base/events.hpp"
 #include "coherence/exclusive.hpp"
 #include "coherence/lease_release.hpp"
 
@@ -58,6 +59,7 @@ LeaseSegment::LeaseSegment(LeaseRelease& space, fabric::Fabric& fabric, SegmentI
       twin_region_(setup.twins),
       home_region_(setup.home_bytes),
       twins_(setup.own_twins),
+      application_view_(setup.application_view),
       initial_homes_(setup.initial_homes),
       dials_(checked(setup.dials)),
       waits_(space.waits()),
@@ -278,6 +280,7 @@ void LeaseSegment::read_ahead(std::uint64_t index) {
 
 /// With `busy`. Afterwards the copy is as new as what this rank had acquired when it began.
 void LeaseSegment::fetch(std::uint64_t index, Block& block) {
+  const events::Span transfer(events::Kind::transfer, block_address(index));
   const Source source = find_source(index, block);
   if (source.written) {  // else nobody has published anything: what we have is right
     expect_arrival(index, block);
@@ -286,10 +289,7 @@ void LeaseSegment::fetch(std::uint64_t index, Block& block) {
       CRATON_ASSERT(block.has_twin);
       const ScratchPool::Buffer incoming(scratch_);
       get_bytes(source.rank, region, index, incoming.data());
-      const bool closed = pages_.access(index) != vm::Access::write;
-      note_races(index, source.rank,
-                 closed ? merge_closed(data(index), twin(index), incoming.data(), block_bytes_)
-                        : merge_open(data(index), twin(index), incoming.data(), block_bytes_));
+      merge(index, source.rank, incoming.data());
     } else {
       get_bytes(source.rank, region, index, data(index));
     }
@@ -300,6 +300,7 @@ void LeaseSegment::fetch(std::uint64_t index, Block& block) {
 /// The same for blocks in a row that are not dirty, those that come from one rank with one get, all of them
 /// at a time.
 void LeaseSegment::fetch_run(std::uint64_t first, std::span<Source> sources) {
+  const events::Span transfer(events::Kind::transfer, block_address(first));
   waits_.run(sources.size(), [&](std::size_t i) { sources[i] = find_source(first + i, states_[first + i]); });
   fabric::Completion arrived;
   for (std::size_t begin = 0; begin < sources.size();) {

@@ -52,6 +52,7 @@ struct SegmentSetup {
   std::byte* own_home_bytes;
   InitialHomes initial_homes;
   Dials dials;
+  const std::byte* application_view = nullptr;  ///< where the program finds it: for events
 };
 
 class LeaseSegment final : public vm::FaultHandler {
@@ -112,6 +113,9 @@ class LeaseSegment final : public vm::FaultHandler {
   /// Under its state lock.
   bool usable(std::uint64_t index, const Block& block) const noexcept;
   std::byte* data(std::uint64_t index) const noexcept { return pages_.system_view(index); }
+  const std::byte* block_address(std::uint64_t index) const noexcept {
+    return application_view_ + index * block_bytes_;
+  }
   std::byte* twin(std::uint64_t index) const noexcept { return twins_ + index * block_bytes_; }
   /// Where it is fixed.
   fabric::Rank fixed_home(std::uint64_t index) const noexcept { return words_.initial_home(index); }
@@ -177,7 +181,8 @@ class LeaseSegment final : public vm::FaultHandler {
                              bool as_sole = false);
   void invalidate_sharers(std::uint64_t index, Block& block, std::uint64_t sharers, fabric::Rank also);
   void announce_taken(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
-  void note_races(std::uint64_t index, fabric::Rank there, const MergeOutcome& outcome);
+  void merge(std::uint64_t index, fabric::Rank there, const std::byte* incoming);
+  void note_writes(std::uint64_t index, bool others_wrote) noexcept;
   void list_dirty(std::uint64_t index, Block& block);
 
   // Strength (lease_segment_strength.cpp).
@@ -234,6 +239,7 @@ class LeaseSegment final : public vm::FaultHandler {
   const fabric::RegionId twin_region_;
   const fabric::RegionId home_region_;
   std::byte* const twins_;
+  const std::byte* const application_view_;
   const InitialHomes initial_homes_;
   const Dials dials_;
   Interleaver& waits_;

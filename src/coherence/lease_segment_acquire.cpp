@@ -225,12 +225,7 @@ void LeaseSegment::refresh_stale(Stale& stale) {
   waits_.wait(completion);
   for (const Fetch& each : fetches) {
     Block& block = states_[each.index];
-    if (block.dirty) {
-      const bool closed = pages_.access(each.index) != vm::Access::write;
-      note_races(each.index, each.source.rank,
-                 closed ? merge_closed(data(each.index), twin(each.index), each.to, block_bytes_)
-                        : merge_open(data(each.index), twin(each.index), each.to, block_bytes_));
-    }
+    if (block.dirty) merge(each.index, each.source.rank, each.to);
     {
       const StateGuard guard(block.state);
       block.copy_write_ts = each.source.write_ts;

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "base/assert.hpp"
+#include "base/events.hpp"
 #include "coherence/lease_release.hpp"
 #include "coherence/lease_segment.hpp"
 
@@ -97,6 +98,8 @@ bool LeaseSegment::release_at_home(std::uint64_t index, Block& block, std::vecto
     return false;
   };
   const auto publish_here = [&] {
+    if (events::wants(events::sharing) && block.has_twin) [[unlikely]]
+      note_writes(index, false);
     renew_published_twin(index);
     publish_at_home(index, block, notices);
     Counters::add(counters_.fast_releases);
@@ -210,7 +213,6 @@ void LeaseSegment::renew_published_twin(std::uint64_t index) noexcept {
 /// nobody has the home, until publish_taken().
 LeaseSegment::Taken LeaseSegment::take_home(std::uint64_t index, Block& block) {
   expect_arrival(index, block);
-  const bool is_open = pages_.access(index) == vm::Access::write;  // and may be written meanwhile
   const fabric::Rank home = lock_.lock(index, block.answer);
   CRATON_ASSERT(home != fabric_.rank());
   // What the home says is the same as long as we have its lock; only leases may be extended until it is
@@ -256,10 +258,10 @@ LeaseSegment::Taken LeaseSegment::take_home(std::uint64_t index, Block& block) {
   words_.start_swap_lease(home, index, lease::moved_at(write_ts), closed_lease, told);
   if (block.alone) {
     Counters::add(counters_.merged_alone);
+    if (events::wants(events::sharing) && block.dirty) [[unlikely]]
+      note_writes(index, false);
   } else if (block.dirty) {
-    note_races(index, home,
-               is_open ? merge_open(data(index), twin(index), incoming.data(), block_bytes_)
-                       : merge_closed(data(index), twin(index), incoming.data(), block_bytes_));
+    merge(index, home, incoming.data());
   } else {
     std::memcpy(data(index), incoming.data(), block_bytes_);
   }
@@ -331,10 +333,7 @@ LeaseSegment::Taken LeaseSegment::fetch_fixed_home(std::uint64_t index, Block& b
     get_bytes(home, home_region_, index, incoming.data());
   }
   if (block.dirty) {
-    note_races(index, before,
-               pages_.access(index) == vm::Access::write
-                   ? merge_open(data(index), twin(index), incoming.data(), block_bytes_)
-                   : merge_closed(data(index), twin(index), incoming.data(), block_bytes_));
+    merge(index, before, incoming.data());
   } else {
     std::memcpy(data(index), incoming.data(), block_bytes_);
   }
@@ -421,7 +420,13 @@ void LeaseSegment::invalidate_sharers(std::uint64_t index, Block& block, std::ui
   if (waited != fabric::Status::ok || block.acks_due.load() != 0) throw_lost(fabric_);
 }
 
-void LeaseSegment::note_races(std::uint64_t index, fabric::Rank there, const MergeOutcome& outcome) {
+/// What others have made of a dirty block into the copy here. An open one may be written meanwhile.
+void LeaseSegment::merge(std::uint64_t index, fabric::Rank there, const std::byte* incoming) {
+  const bool is_open = pages_.access(index) == vm::Access::write;
+  if (events::wants(events::sharing)) [[unlikely]]
+    note_writes(index, !equal_blocks(incoming, twin(index), block_bytes_));
+  const MergeOutcome outcome = is_open ? merge_open(data(index), twin(index), incoming, block_bytes_)
+                                       : merge_closed(data(index), twin(index), incoming, block_bytes_);
   if (outcome.race_bytes == 0) return;
   space_.report({.segment = id_,
                  .block = index,
@@ -429,6 +434,18 @@ void LeaseSegment::note_races(std::uint64_t index, fabric::Rank there, const Mer
                  .bytes = outcome.race_bytes,
                  .here = fabric_.rank(),
                  .there = there});
+}
+
+/// For the report of sharing: from where to where this rank has written since its twin.
+void LeaseSegment::note_writes(std::uint64_t index, bool others_wrote) noexcept {
+  const std::byte* const now = data(index);
+  const std::byte* const before = twin(index);
+  const std::size_t first =
+      static_cast<std::size_t>(std::mismatch(now, now + block_bytes_, before).first - now);
+  if (first == block_bytes_) return;
+  std::size_t end = block_bytes_;
+  while (now[end - 1] == before[end - 1]) --end;
+  events::note(events::Kind::merge, block_address(index) + first, end - first, nullptr, others_wrote ? 1 : 0);
 }
 
 }  // namespace craton::coherence

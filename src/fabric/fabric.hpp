@@ -29,6 +29,7 @@
 #include <cstring>
 
 #include "base/clock.hpp"
+#include "base/events.hpp"
 #include "base/function_ref.hpp"
 #include "fabric/completion.hpp"
 #include "fabric/region_memory.hpp"
@@ -81,6 +82,7 @@ class Fabric {
 
   /// Copies `bytes` bytes (0 and up) from a region to local memory.
   void get(void* destination, RemoteAddress source, std::size_t bytes, Completion& completion) {
+    events::count_message(bytes);
     if (const std::byte* from = direct_range(source, bytes)) [[likely]] {
       copy_in(destination, from, bytes);
       completion.finish_inline(Status::ok);
@@ -90,6 +92,7 @@ class Fabric {
   }
   /// Copies `bytes` bytes from local memory, which stays untouched until completion, to a region.
   void put(RemoteAddress destination, const void* source, std::size_t bytes, Completion& completion) {
+    events::count_message(bytes);
     if (std::byte* to = direct_range(destination, bytes)) [[likely]] {
       copy_out(to, source, bytes);
       completion.finish_inline(Status::ok);

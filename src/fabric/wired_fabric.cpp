@@ -10,6 +10,7 @@
 
 #include "base/assert.hpp"
 #include "base/error.hpp"
+#include "base/events.hpp"
 #include "base/futex.hpp"
 #include "base/ring_log.hpp"
 #include "fabric/offload/offload_transport.hpp"
@@ -366,6 +367,7 @@ void WiredFabric::start_atomic(AtomicOperation operation, RemoteAddress word, st
                                Completion& completion) {
   CRATON_ASSERT(word.rank < size());
   CRATON_ASSERT(word.offset % 8 == 0U);
+  events::count_message(sizeof(std::uint64_t));
   if (Transport* link = admit(atomic_links_[word.rank], word, 8, completion)) {
     link->atomic(operation, word, previous, completion);
   }
@@ -423,6 +425,7 @@ Status WiredFabric::send(Rank target, HandlerId handler, const void* payload, st
     return Status::ok;
   }
   if (!alive(target)) return Status::peer_lost;
+  events::count_message(bytes);
   Transport* const link = links_[target];
   const bool can_wait = !Progress::inside_poll();
   if (link->send(target, handler, payload, bytes, can_wait)) return Status::ok;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/assert.hpp"
+#include "base/events.hpp"
 
 namespace craton::omp {
 
@@ -48,12 +49,14 @@ void start(Platform& platform, const Settings& settings) {
 }
 
 void attach_master() {
+  events::attach();
   Thread& thread = self();
   thread.is_master = true;
   thread.initial.icvs = the_runtime->initial_icvs();
 }
 
 void work() {
+  events::attach();
   self().initial.icvs = the_runtime->initial_icvs();
   the_runtime->work();
 }

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "base/assert.hpp"
+#include "base/events.hpp"
 #include "coherence/block_lock.hpp"
 #include "fabric/lost_peer.hpp"
 #include "omp/message.hpp"
@@ -277,6 +278,7 @@ void Runtime::begin_region(const Region& region, std::uint32_t threads) {
     note.words[Word::teams] = pack(outer.league.number, outer.league.count);
     guard([&] { beginning.reach = platform_.space().barrier().tell(beginning.shape.ranks, note); });
   }
+  events::enter_region(region.function);  // ends with end_region()
   start(team, beginning, is_outer ? outer_workers_ : team.workers());
   team.enter(thread, 0);
 }
@@ -294,6 +296,7 @@ void Runtime::end_region() {
   } else {
     put_idle_team(team);
   }
+  events::leave_region();
 }
 
 /// Begins the region in this rank, and has other threads run their parts of it.
@@ -353,9 +356,13 @@ Worker& Runtime::take_idle_worker() {
 
 void Runtime::run_worker(void* argument) {
   Worker& worker = *static_cast<Worker*>(argument);
+  events::attach();
   for (std::uint32_t done = 0;; ++done) {
-    worker.gate.wait(worker.runtime->spin_,
-                     [&] { return worker.orders.load(std::memory_order_acquire) != done; });
+    {
+      const events::Span span(events::Kind::idle);
+      worker.gate.wait(worker.runtime->spin_,
+                       [&] { return worker.orders.load(std::memory_order_acquire) != done; });
+    }
     worker.team->run_part(self(), worker.local);
   }
 }
@@ -386,9 +393,11 @@ void Runtime::work() {
           outer_workers_);
     Thread& thread = self();
     outer_team_.enter(thread, 0);
+    events::enter_region(region.function);
     region.function(region.data);
     // It stays in the team till it hears of the next one, for tasks of others.
     outer_team_.end(region.site);
+    events::leave_region();
   }
 }
 

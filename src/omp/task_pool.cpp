@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/events.hpp"
 #include "omp/runtime.hpp"
 #include "omp/tasks.hpp"
 #include "omp/thread.hpp"
@@ -133,7 +134,11 @@ void TaskPool::run(Thread& thread, Task& task) {
     if (task.learns) runtime_.guard([&] { runtime_.platform().space().learn(task.loan->owner); });
   }
   Task* const before = std::exchange(thread.task, &task);
-  if (!task.may_be_dropped || !(is_region_cancelled() || is_group_cancelled())) task.function(task.block);
+  if (!task.may_be_dropped || !(is_region_cancelled() || is_group_cancelled())) {
+    events::enter_region(task.function);
+    task.function(task.block);
+    events::leave_region();
+  }
   thread.task = before;
   finish(task);
 }

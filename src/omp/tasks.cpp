@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/events.hpp"
 #include "omp/runtime.hpp"
 #include "omp/task_pool.hpp"
 #include "omp/team.hpp"
@@ -49,7 +50,9 @@ void run_function(Thread& thread, Task& task, const TaskSpec& spec) {
     block = reinterpret_cast<void*>((first + spec.alignment - 1) / spec.alignment * spec.alignment);
   }
   fill_block(spec, block);
+  events::enter_region(spec.function);
   spec.function(block);
+  events::leave_region();
   if (allocation != nullptr) give_block(allocation, spec.bytes + spec.alignment);
   thread.task = before;
 }

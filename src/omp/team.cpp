@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/events.hpp"
 #include "omp/runtime.hpp"
 
 namespace craton::omp {
@@ -62,8 +63,10 @@ void Team::enter(Thread& thread, std::uint32_t local) noexcept {
 
 void Team::run_part(Thread& thread, std::uint32_t local) {
   enter(thread, local);
+  events::enter_region(region_.function);
   region_.function(region_.data);
   end(region_.site);
+  events::leave_region();
   thread.state = {};
   thread.task = &thread.initial;
   // Nothing of the team is used after this; but it is never destroyed.
@@ -127,6 +130,7 @@ void Team::end(std::uint32_t site) {
 }
 
 void Team::meet_all(Meeting kind, std::uint32_t site) {
+  const events::Span span(events::Kind::barrier);
   const std::uint32_t meeting = meetings_.load(std::memory_order_acquire);
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 < shape_.local) {
     return tasks_.wait_at_barrier(self(),

@@ -2,6 +2,8 @@
 // allocates for itself from its own. Which one a pointer belongs to its address tells.
 //
 // Before the program starts, in the constructors of libraries, everything is the C library's.
+#include <unwind.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
@@ -12,6 +14,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "base/events.hpp"
 #include "posix/allocation.hpp"
 #include "posix/pages.hpp"
 #include "posix/shared_program.hpp"
@@ -71,8 +74,39 @@ Heap::Fresh allocate_fresh(SharedProgram& program, std::size_t bytes) noexcept {
   return {.begin = nullptr, .is_zero = false};
 }
 
-void* allocate(SharedProgram& program, std::size_t bytes) noexcept {
-  return allocate_fresh(program, bytes).begin;
+/// For the report of sharing: who has asked for memory. Behind operator new and the like it is the first
+/// caller that is the program's own code. Small blocks share pages, and so does what is told of them.
+[[gnu::cold, gnu::noinline]] void note_allocation(SharedProgram& program, const void* begin,
+                                                  std::size_t bytes, const void* caller) noexcept {
+  struct Search {
+    SharedProgram& program;
+    const void* found;
+  } search{program, program.is_own_code(caller) ? caller : nullptr};
+  const auto look = [](_Unwind_Context* context, void* to) {
+    auto& in = *static_cast<Search*>(to);
+    const auto* const at = reinterpret_cast<const void*>(_Unwind_GetIP(context));
+    if (!in.program.is_own_code(at)) return _URC_NO_REASON;
+    in.found = at;
+    return _URC_END_OF_STACK;
+  };
+  if (search.found == nullptr) _Unwind_Backtrace(look, &search);
+  craton::events::note(craton::events::Kind::allocation, begin, bytes,
+                       search.found != nullptr ? search.found : caller);
+}
+
+constexpr std::size_t noted_bytes = 64;  ///< smaller allocations are not told of
+
+/// \param caller whose the memory is
+inline void note_if_wanted(SharedProgram& program, const void* begin, std::size_t bytes,
+                           const void* caller) noexcept {
+  if (craton::events::wants(craton::events::sharing) && begin != nullptr && bytes >= noted_bytes) [[unlikely]]
+    note_allocation(program, begin, bytes, caller);
+}
+
+void* allocate(SharedProgram& program, std::size_t bytes, const void* caller) noexcept {
+  void* const begin = allocate_fresh(program, bytes).begin;
+  note_if_wanted(program, begin, bytes, caller);
+  return begin;
 }
 
 /// The allocation that a pointer is, or (where it was aligned) lies in.
@@ -94,15 +128,16 @@ std::size_t usable_bytes(SharedProgram& program, const void* pointer) noexcept {
 constexpr std::size_t usual_alignment = 64;
 
 /// \param program null: for the C library itself
-void* allocate_aligned(SharedProgram* program, std::size_t alignment, std::size_t bytes) noexcept {
+void* allocate_aligned(SharedProgram* program, std::size_t alignment, std::size_t bytes,
+                       const void* caller) noexcept {
   if (program == nullptr) return __libc_memalign(alignment, bytes);
-  if (alignment <= 16) return allocate(*program, bytes);
-  if (alignment <= usual_alignment) return allocate(*program, std::max(bytes, usual_alignment));
+  if (alignment <= 16) return allocate(*program, bytes, caller);
+  if (alignment <= usual_alignment) return allocate(*program, std::max(bytes, usual_alignment), caller);
   if (bytes > SIZE_MAX - alignment) {
     errno = ENOMEM;
     return nullptr;
   }
-  void* const pointer = allocate(*program, bytes + alignment);
+  void* const pointer = allocate(*program, bytes + alignment, caller);
   if (pointer == nullptr) return nullptr;
   return reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(pointer) + alignment - 1) / alignment *
                                  alignment);
@@ -124,7 +159,8 @@ extern "C" {
 
 [[gnu::visibility("default")]] void* malloc(std::size_t bytes) {
   SharedProgram* const program = sharing(__builtin_return_address(0));
-  return program == nullptr ? allocate_privately(bytes) : allocate(*program, bytes);
+  return program == nullptr ? allocate_privately(bytes)
+                            : allocate(*program, bytes, __builtin_return_address(0));
 }
 
 [[gnu::visibility("default")]] void free(void* pointer) {
@@ -145,6 +181,7 @@ extern "C" {
     return nullptr;
   }
   const Heap::Fresh fresh = allocate_fresh(*program, all);
+  note_if_wanted(*program, fresh.begin, all, __builtin_return_address(0));
   if (fresh.begin != nullptr && !fresh.is_zero) std::memset(fresh.begin, 0, all);
   return fresh.begin;
 }
@@ -152,7 +189,8 @@ extern "C" {
 [[gnu::visibility("default")]] void* realloc(void* pointer, std::size_t bytes) {
   if (pointer == nullptr) {
     SharedProgram* const program = sharing(__builtin_return_address(0));
-    return program == nullptr ? allocate_privately(bytes) : allocate(*program, bytes);
+    return program == nullptr ? allocate_privately(bytes)
+                              : allocate(*program, bytes, __builtin_return_address(0));
   }
   SharedProgram* const program = owner_of(pointer);
   if (program == nullptr) return __libc_realloc(pointer, bytes);
@@ -162,7 +200,7 @@ extern "C" {
   }
   const std::size_t before = usable_bytes(*program, pointer);
   if (bytes <= before && bytes >= before / 2) return pointer;
-  void* const moved = allocate(*program, bytes);
+  void* const moved = allocate(*program, bytes, __builtin_return_address(0));
   if (moved == nullptr) return nullptr;
   std::memcpy(moved, pointer, std::min(before, bytes));
   release(*program, pointer);
@@ -170,21 +208,25 @@ extern "C" {
 }
 
 [[gnu::visibility("default")]] void* memalign(std::size_t alignment, std::size_t bytes) {
-  return allocate_aligned(sharing(__builtin_return_address(0)), alignment, bytes);
+  return allocate_aligned(sharing(__builtin_return_address(0)), alignment, bytes,
+                          __builtin_return_address(0));
 }
 
 [[gnu::visibility("default")]] void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
-  return allocate_aligned(sharing(__builtin_return_address(0)), alignment, bytes);
+  return allocate_aligned(sharing(__builtin_return_address(0)), alignment, bytes,
+                          __builtin_return_address(0));
 }
 
 [[gnu::visibility("default")]] void* valloc(std::size_t bytes) {
-  return allocate_aligned(sharing(__builtin_return_address(0)), craton::posix::page_bytes, bytes);
+  return allocate_aligned(sharing(__builtin_return_address(0)), craton::posix::page_bytes, bytes,
+                          __builtin_return_address(0));
 }
 
 [[gnu::visibility("default")]] int posix_memalign(void** pointer, std::size_t alignment, std::size_t bytes) {
   if (alignment % sizeof(void*) != 0 || (alignment & (alignment - 1)) != 0 || alignment == 0) return EINVAL;
   const int before = errno;
-  void* const got = allocate_aligned(sharing(__builtin_return_address(0)), alignment, bytes);
+  void* const got =
+      allocate_aligned(sharing(__builtin_return_address(0)), alignment, bytes, __builtin_return_address(0));
   errno = before;
   if (got == nullptr) return ENOMEM;
   *pointer = got;
@@ -202,7 +244,7 @@ extern "C" {
 
 [[gnu::visibility("hidden")]] void* craton_program_malloc(std::size_t bytes) {
   SharedProgram* const program = shared_program();
-  return program == nullptr ? __libc_malloc(bytes) : allocate(*program, bytes);
+  return program == nullptr ? __libc_malloc(bytes) : allocate(*program, bytes, __builtin_return_address(0));
 }
 
 [[gnu::visibility("hidden")]] void* craton_program_realloc(void* pointer, std::size_t bytes) {
@@ -217,7 +259,7 @@ namespace craton::posix {
 void* hand_over(void* own, std::size_t bytes) noexcept {
   SharedProgram* const program = shared_program();
   if (program == nullptr || own == nullptr) return own;
-  void* const given = allocate(*program, bytes);
+  void* const given = allocate(*program, bytes, __builtin_return_address(0));
   if (given != nullptr) std::memcpy(given, own, bytes);
   __libc_free(own);
   return given;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/events.hpp"
 #include "coherence/block_lock.hpp"
 #include "fiber/system.hpp"
 
@@ -61,6 +62,7 @@ void Barrier::wait(std::uint32_t site) {
 }
 
 void Barrier::meet(fabric::Rank ranks, std::uint32_t site, BarrierNote* note, const Meanwhile* meanwhile) {
+  const events::Span span(events::Kind::barrier);
   CRATON_ASSERT(fabric_.rank() < ranks);
   coherence::Signature all = protocol_.release_to_all();
   BarrierNote carried = note != nullptr && fabric_.rank() == 0 ? *note : BarrierNote{};
@@ -98,6 +100,7 @@ void Barrier::meet(fabric::Rank ranks, std::uint32_t site, BarrierNote* note, co
 }
 
 void Barrier::gather(fabric::Rank ranks, std::uint32_t site, const Meanwhile* meanwhile) {
+  const events::Span span(events::Kind::barrier);
   const bool is_root = fabric_.rank() == 0;
   coherence::Signature all =
       is_root ? coherence::Signature(protocol_.barrier_capacity()) : protocol_.release_to_all();
@@ -114,6 +117,7 @@ void Barrier::gather(fabric::Rank ranks, std::uint32_t site, const Meanwhile* me
 }
 
 fabric::Rank Barrier::tell(fabric::Rank ranks, const BarrierNote& note) {
+  const events::Span span(events::Kind::barrier);
   CRATON_ASSERT(fabric_.rank() == 0U);
   const coherence::Signature own = protocol_.release_to_all();
   BarrierNote told = note;
@@ -124,6 +128,7 @@ fabric::Rank Barrier::tell(fabric::Rank ranks, const BarrierNote& note) {
 }
 
 BarrierNote Barrier::hear(std::uint32_t site_word, const Meanwhile* meanwhile) {
+  const events::Span span(events::Kind::idle);
   wait_for_link(to_parent, meanwhile);
   coherence::Signature told(protocol_.barrier_capacity());
   BarrierNote note;

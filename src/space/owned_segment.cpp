@@ -12,6 +12,7 @@
 
 #include "base/assert.hpp"
 #include "base/error.hpp"
+#include "base/events.hpp"
 #include "coherence/block_lock.hpp"
 #include "fabric/lost_peer.hpp"
 #include "vm/fault_state.hpp"
@@ -74,6 +75,10 @@ void OwnedSegment::Faults::fault(vm::BlockIndex block, bool write) {
       segment_.closed_page_handler_(segment_.closed_page_context_, segment_.data() + block * block_bytes);
     vm::refuse_fault("its owner has closed this page");
   }
+  const vm::FaultRecord* const record = vm::thread_faults().current;
+  const events::Span span(write ? events::Kind::write_fault : events::Kind::read_fault,
+                          record != nullptr ? record->address : nullptr,
+                          record != nullptr ? record->instruction : nullptr);
   try {
     const std::lock_guard lock(segment_.lock_);
     segment_.open(block, write);

@@ -50,6 +50,7 @@ class OwnedSegment final : public coherence::FenceListener {
   void close();
 
   std::byte* data() const noexcept { return memory_.application_view(); }
+  static constexpr std::size_t block_bytes = 4096;
   std::size_t bytes() const noexcept { return memory_.bytes(); }
   std::byte* part(fabric::Rank rank) const noexcept { return data() + rank * part_bytes_; }
   std::size_t part_bytes() const noexcept { return part_bytes_; }
@@ -105,8 +106,6 @@ class OwnedSegment final : public coherence::FenceListener {
     return memory_.system_view() + block * block_bytes;
   }
   std::byte* twin_of(std::uint64_t block) const noexcept { return twins_.data() + block * block_bytes; }
-
-  static constexpr std::size_t block_bytes = 4096;
 
   fabric::Fabric& fabric_;
   const std::size_t part_bytes_;

@@ -1,11 +1,13 @@
 #include "space/race_log.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 
 #include "base/assert.hpp"
+#include "base/events.hpp"
 #include "base/line_writer.hpp"
 
 namespace craton::space {
@@ -25,7 +27,8 @@ void RaceLog::saw(void* self, const coherence::Race& race) noexcept {
                         .bytes = race.bytes,
                         .count = 1,
                         .here = race.here,
-                        .there = race.there};
+                        .there = race.there,
+                        .region = events::current_region()};
   if (log.abort_at_once_) log.abort_at(place, *segment);
   log.add(place);
 }
@@ -85,6 +88,15 @@ std::vector<RacePlace> merged_places(std::vector<RacePlace> all) {
     merged.back().bytes = std::max(merged.back().bytes, place.bytes);
   }
   return merged;
+}
+
+std::string race_line(const RacePlace& place, const std::string& where) {
+  return fmt::format(
+      "craton: race: ranks {} and {} wrote different values to {} byte{} at {}, {}, and nothing ordered "
+      "them; "
+      "seen {} time{}\n",
+      place.there, place.here, place.bytes, place.bytes == 1 ? "" : "s", fmt::ptr(place.address), where,
+      place.count, place.count == 1 ? "" : "s");
 }
 
 }  // namespace craton::space

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "coherence/lease_release.hpp"
@@ -23,6 +24,7 @@ struct RacePlace {
   std::uint64_t count;       ///< how often it was seen
   fabric::Rank here;         ///< whose writes came second
   fabric::Rank there;        ///< whose came first; it may have passed on those of another
+  std::uint64_t region = 0;  ///< the function of the one in which it was seen, where that is kept; 0: none
 };
 
 class RaceLog {
@@ -60,5 +62,8 @@ class RaceLog {
 
 /// What all ranks saw: the same place once, with the counts added up. In order of address.
 std::vector<RacePlace> merged_places(std::vector<RacePlace> all);
+
+/// What is told of a place, with its end of line. \param where it is
+std::string race_line(const RacePlace& place, const std::string& where);
 
 }  // namespace craton::space

@@ -11,6 +11,7 @@
 
 #include "base/assert.hpp"
 #include "base/error.hpp"
+#include "base/events.hpp"
 #include "base/fingerprint.hpp"
 #include "fabric/lost_peer.hpp"
 #include "vm/fault_state.hpp"
@@ -83,7 +84,8 @@ Segment::Segment(fabric::Fabric& fabric, coherence::LeaseRelease& protocol, vm::
                                       .home_bytes = first_region + 3,
                                       .own_home_bytes = home_bytes_.data(),
                                       .initial_homes = options.initial_homes,
-                                      .dials = options.dials})),
+                                      .dials = options.dials,
+                                      .application_view = memory_.application_view()})),
       faults_(protocol_, fabric.clock(), protocol_.counters()),
       caught_(*pages_, faults_, static_cast<int>(fabric.rank())) {
   fabric.register_region(first_region_, memory_.region_memory());
@@ -99,6 +101,10 @@ void Segment::close(fabric::Fabric& fabric) {
 }
 
 void Segment::Faults::fault(vm::BlockIndex block, bool write) {
+  const vm::FaultRecord* const record = vm::thread_faults().current;
+  const events::Span span(write ? events::Kind::write_fault : events::Kind::read_fault,
+                          record != nullptr ? record->address : nullptr,
+                          record != nullptr ? record->instruction : nullptr);
   try {
     const TimeNs start_ns = clock_.now_ns();
     protocol_.fault(block, write);

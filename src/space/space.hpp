@@ -130,6 +130,8 @@ class Space {
   Segment* find(const void* address) noexcept;
 
   const AppendOnly<Segment, coherence::segments_at_most>& segments() const noexcept { return segments_; }
+  /// Null where there is none.
+  OwnedSegment* owned_segment() noexcept { return owned_.get(); }
   Barrier& barrier() noexcept { return barrier_; }
   Mutexes& mutexes() noexcept { return mutexes_; }
   coherence::LeaseRelease& protocol() noexcept { return protocol_; }

@@ -7,6 +7,7 @@
 #include "commands.hpp"
 #include "job/launcher.hpp"
 #include "job/placement.hpp"
+#include "observed.hpp"
 
 namespace craton::tools {
 
@@ -48,7 +49,10 @@ int run_main(const RunRequest& request) {
   launch.output = output_mode(options.text(Option::output));
   launch.timeout_ns = options.duration_ns(Option::timeout);
   launch.connect_timeout_ns = options.duration_ns(Option::connect_timeout);
-  return job::launch(launch);
+  Observation observation(options, launch);
+  const int exit_code = job::launch(launch);
+  observation.tell();
+  return exit_code;
 }
 
 }  // namespace craton::tools

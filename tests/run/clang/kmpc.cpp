@@ -147,6 +147,7 @@ void atomics() {
 void tasks() {
   long long sum = 0;
   int order = 0;
+  int last = 0;
 #pragma omp parallel
   {
     meet();
@@ -170,12 +171,13 @@ void tasks() {
       order = order * 7;
 #pragma omp taskwait depend(in : order)
       order += 1;
-#pragma omp taskloop grainsize(3) firstprivate(order) lastprivate(order)
-      for (unsigned long i = 10; i < 50; i += 2) order = static_cast<int>(i);
+#pragma omp taskloop grainsize(3) lastprivate(last)
+      for (unsigned long i = 10; i < 50; i += 2) last = static_cast<int>(i);
     }
   }
   check_int("untied", sum);
   check_int("order", order);
+  check_int("last of a taskloop", last);
 }
 
 void copies() {

@@ -83,7 +83,10 @@ void latches() {
     start.arrive_and_wait();
     for (int i = 1; i <= 5; ++i) {
       steps[static_cast<std::size_t>(omp_get_thread_num())] = i;
+      // A barrier's end is a plain store, and a plain load sees it: what was written before needs fences.
+      std::atomic_thread_fence(std::memory_order_seq_cst);
       round.arrive_and_wait();
+      std::atomic_thread_fence(std::memory_order_seq_cst);
       for (const int step : steps) wrong += step != i;
       round.arrive_and_wait();
     }

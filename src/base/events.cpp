@@ -1,0 +1,261 @@
+#include "base/events.hpp"
+
+#include <sys/mman.h>
+#include <time.h>
+
+#include <algorithm>
+#include <memory>
+#include <new>
+
+namespace craton::events {
+
+namespace detail {
+constinit std::atomic<unsigned> wanted{0};
+}
+
+namespace {
+
+constexpr std::size_t threads_most = 1024;
+constexpr std::size_t depth_most = 32;
+constexpr std::size_t regions_most = std::tuple_size_v<decltype(ThreadRecord::totals)>;
+
+std::uint64_t now_ns() noexcept {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+/// Written by its thread alone, and read by whoever tells: plain additions, but never torn.
+class Sum {
+ public:
+  std::uint64_t get() const noexcept { return value_.load(std::memory_order_relaxed); }
+  void set(std::uint64_t value) noexcept { value_.store(value, std::memory_order_relaxed); }
+  void add(std::uint64_t more) noexcept { set(get() + more); }
+
+ private:
+  std::atomic<std::uint64_t> value_{0};
+};
+
+struct RegionSums {
+  Sum region;
+  std::array<Sum, kind_count> ns;
+  std::array<Sum, kind_count> count;
+  Sum bytes;
+  Sum messages;
+};
+
+/// A span that has not ended.
+struct Open {
+  Sum start_ns;
+  Sum inside_ns;  ///< of spans inside that have ended
+  Sum region;     ///< number among the thread's regions
+  std::atomic<Kind> kind{Kind::compute};
+  std::uint64_t address = 0;
+  std::uint64_t code = 0;
+  std::uint64_t bytes = 0;     ///< that the thread had moved when it began
+  std::uint64_t messages = 0;  ///< likewise
+};
+
+struct Thread {
+  std::uint32_t number = 0;
+  std::atomic<bool> is_of_program{false};
+  std::array<RegionSums, regions_most>
+      regions;  ///< the first: outside; the last: all for which there is no room
+  std::atomic<std::size_t> region_count{1};
+  std::array<Open, depth_most> open;
+  std::atomic<std::size_t> depth{0};
+  std::uint64_t bytes = 0;
+  std::uint64_t messages = 0;
+  std::uint64_t last_region = 0;
+  Event* events = nullptr;
+  std::size_t room = 0;
+  std::atomic<std::size_t> event_count{0};
+  Sum lost;
+
+  RegionSums& current() noexcept {
+    const std::size_t deep = std::min(depth.load(std::memory_order_relaxed), depth_most);
+    return regions[deep == 0 ? 0 : open[deep - 1].region.get()];
+  }
+  std::size_t find_region(std::uint64_t function) noexcept {
+    const std::size_t used = region_count.load(std::memory_order_relaxed);
+    // The same ones come again and again, the last one most of all.
+    for (std::size_t i = used; i-- > 0;)
+      if (regions[i].region.get() == function) return i;
+    if (used == regions_most) return regions_most - 1;
+    regions[used].region.set(used == regions_most - 1 ? other_regions : function);
+    region_count.store(used + 1, std::memory_order_release);
+    return used;
+  }
+  void add(const Event& event) noexcept {
+    const std::size_t used = event_count.load(std::memory_order_relaxed);
+    if (used == room) return lost.add(1);
+    events[used] = event;
+    event_count.store(used + 1, std::memory_order_release);
+  }
+};
+
+std::array<std::atomic<Thread*>, threads_most> threads;
+std::atomic<std::uint32_t> thread_count{0};
+std::size_t events_a_thread = 0;
+constinit thread_local Thread* own_thread = nullptr;
+constinit thread_local bool has_none = false;  ///< there was no room for it
+
+void* pages(std::size_t bytes) noexcept {
+  void* const got =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return got == MAP_FAILED ? nullptr : got;
+}
+
+/// No malloc: it may be in a handler of faults. Never freed: it is told of at the end.
+Thread* self() noexcept {
+  if (own_thread != nullptr || has_none) [[likely]]
+    return own_thread;
+  has_none = true;
+  const std::uint32_t number = thread_count.fetch_add(1);
+  if (number >= threads_most) return nullptr;
+  void* const memory = pages(sizeof(Thread));
+  if (memory == nullptr) return nullptr;
+  auto* const made = new (memory) Thread;
+  made->number = number;
+  if (events_a_thread != 0) {
+    made->events = static_cast<Event*>(pages(events_a_thread * sizeof(Event)));
+    made->room = made->events == nullptr ? 0 : events_a_thread;
+  }
+  threads[number].store(made, std::memory_order_release);
+  return own_thread = made;
+}
+
+}  // namespace
+
+void start(unsigned what, std::size_t room) noexcept {
+  events_a_thread = (what & list) != 0 ? room : 0;
+  detail::wanted.store(what);
+}
+
+void attach() noexcept {
+  if (!wants(~0U)) return;
+  Thread* const thread = self();
+  if (thread == nullptr || thread->is_of_program.exchange(true)) return;
+  detail::begin(Kind::compute, 0, 0);
+}
+
+void detail::begin(Kind kind, std::uint64_t address, std::uint64_t code) noexcept {
+  Thread* const thread = self();
+  if (thread == nullptr) return;
+  const std::size_t depth = thread->depth.load(std::memory_order_relaxed);
+  if (depth < depth_most) {
+    Open& open = thread->open[depth];
+    open.start_ns.set(now_ns());
+    open.inside_ns.set(0);
+    const std::uint64_t outer = depth == 0 ? 0 : thread->open[depth - 1].region.get();
+    open.region.set(kind == Kind::compute ? thread->find_region(code) : outer);
+    open.kind.store(kind, std::memory_order_relaxed);
+    open.address = address;
+    open.code = code;
+    open.bytes = thread->bytes;
+    open.messages = thread->messages;
+  }
+  thread->depth.store(depth + 1, std::memory_order_release);
+}
+
+void detail::end() noexcept {
+  Thread* const thread = own_thread;
+  if (thread == nullptr) return;
+  const std::size_t depth = thread->depth.load(std::memory_order_relaxed);
+  if (depth == 0) return;  // it began before anything was kept
+  thread->depth.store(depth - 1, std::memory_order_relaxed);
+  if (depth > depth_most) return;
+  Open& open = thread->open[depth - 1];
+  const Kind kind = open.kind.load(std::memory_order_relaxed);
+  const std::uint64_t duration_ns = now_ns() - open.start_ns.get();
+  RegionSums& sums = thread->regions[open.region.get()];
+  if (kind == Kind::compute) thread->last_region = sums.region.get();
+  const auto index = static_cast<std::size_t>(kind);
+  sums.ns[index].add(duration_ns - std::min(duration_ns, open.inside_ns.get()));
+  sums.count[index].add(1);
+  if (depth > 1) thread->open[depth - 2].inside_ns.add(duration_ns);
+  if (thread->room == 0) return;
+  thread->add({.start_ns = open.start_ns.get(),
+               .duration_ns = duration_ns,
+               .address = open.address,
+               .code = open.code,
+               .region = sums.region.get(),
+               .bytes = static_cast<std::uint32_t>(thread->bytes - open.bytes),
+               .messages = static_cast<std::uint16_t>(
+                   std::min<std::uint64_t>(thread->messages - open.messages, 0xffff)),
+               .kind = kind,
+               .mark = 0});
+}
+
+void detail::count_message(std::size_t bytes) noexcept {
+  Thread* const thread = self();
+  if (thread == nullptr) return;
+  ++thread->messages;
+  thread->bytes += bytes;
+  RegionSums& sums = thread->current();
+  sums.messages.add(1);
+  sums.bytes.add(bytes);
+}
+
+void note(Kind kind, const void* address, std::size_t bytes, const void* code, std::uint8_t mark) noexcept {
+  if (!wants(sharing)) [[likely]]
+    return;
+  Thread* const thread = self();
+  if (thread == nullptr) return;
+  thread->add({.start_ns = now_ns(),
+               .duration_ns = 0,
+               .address = reinterpret_cast<std::uintptr_t>(address),
+               .code = reinterpret_cast<std::uintptr_t>(code),
+               .region = thread->current().region.get(),
+               .bytes = static_cast<std::uint32_t>(std::min<std::size_t>(bytes, 0xffffffffU)),
+               .messages = 0,
+               .kind = kind,
+               .mark = mark});
+}
+
+std::uint64_t current_region() noexcept {
+  Thread* const thread = wants(~0U) ? self() : nullptr;
+  if (thread == nullptr) return 0;
+  const std::uint64_t region = thread->current().region.get();
+  return region != 0 ? region : thread->last_region;
+}
+
+void for_threads(FunctionRef<void(const ThreadRecord&)> action) {
+  const std::size_t count = std::min<std::size_t>(thread_count.load(), threads_most);
+  const auto record = std::make_unique<ThreadRecord>();
+  for (std::size_t i = 0; i < count; ++i) {
+    const Thread* const thread = threads[i].load(std::memory_order_acquire);
+    if (thread == nullptr) continue;
+    record->number = thread->number;
+    record->is_of_program = thread->is_of_program.load();
+    record->lost = thread->lost.get();
+    record->event_count = thread->event_count.load(std::memory_order_acquire);
+    record->events = thread->events;
+    record->total_count = thread->region_count.load(std::memory_order_acquire);
+    for (std::size_t region = 0; region < record->total_count; ++region) {
+      const RegionSums& sums = thread->regions[region];
+      Totals& told = record->totals[region];
+      told.region = sums.region.get();
+      for (std::size_t kind = 0; kind < kind_count; ++kind) {
+        told.ns[kind] = sums.ns[kind].get();
+        told.count[kind] = sums.count[kind].get();
+      }
+      told.bytes = sums.bytes.get();
+      told.messages = sums.messages.get();
+    }
+    // What has not ended counts up to now.
+    const std::size_t depth = std::min(thread->depth.load(std::memory_order_acquire), depth_most);
+    std::uint64_t end_ns = now_ns();
+    for (std::size_t level = depth; level-- > 0;) {
+      const Open& open = thread->open[level];
+      const std::uint64_t whole_ns = end_ns - std::min(end_ns, open.start_ns.get());
+      const std::uint64_t self_ns = whole_ns - std::min(whole_ns, open.inside_ns.get());
+      const auto kind = static_cast<std::size_t>(open.kind.load(std::memory_order_relaxed));
+      record->totals[std::min(open.region.get(), record->total_count - 1)].ns[kind] += self_ns;
+      end_ns = open.start_ns.get();
+    }
+    action(*record);
+  }
+}
+
+}  // namespace craton::events
