@@ -16,9 +16,11 @@
 /// less than all releases before it. What is written after that differs from the twin, and the next release
 /// finds the block listed.
 ///
-/// That takes an order: who writes, then releases, has its write in memory when it looks at the list. If the
-/// look finds the block unlisted, the block was not yet copied to the twin, and the write is in there.
+/// That takes an order: who writes, then releases, has its write in memory when it looks at the list; who
+/// copies the block to the twin has listed it before. If the look finds the block unlisted, the block was not
+/// yet copied, and the write is in there.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "base/assert.hpp"
@@ -79,6 +81,10 @@ Timestamp LeaseSegment::end_sole(std::uint64_t index, Block& block) {
     const StateGuard guard(block.state);
     if (!block.sole) return words_.own_write_ts(index);
     block.sole = false;
+    // Listed, and seen to be by all, before the copy: what comes too late for the twin must be found by the
+    // release that follows it. That one waits for the state lock.
+    list_dirty(index, block);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
     std::memcpy(twin(index), data(index), block_bytes_);
     block.dirty = block.has_twin = true;
     block.unchanged = 0;
@@ -99,7 +105,6 @@ Timestamp LeaseSegment::end_sole(std::uint64_t index, Block& block) {
     keep_in_heap(block, block.copy_read_ts);
   }
   Counters::add(counters_.shared);
-  list_dirty(index, block);
   return words_.own_write_ts(index);
 }
 
