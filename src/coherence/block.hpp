@@ -19,6 +19,7 @@
 #include <type_traits>
 
 #include "base/error.hpp"
+#include "coherence/state_lock.hpp"
 #include "coherence/timestamp.hpp"
 #include "fabric/types.hpp"
 #include "fiber/fiber.hpp"
@@ -30,7 +31,7 @@ struct Block {
   /// Held by the thread that fetches, opens, merges or releases the block; over remote operations.
   fiber::Mutex busy;
   /// Held while the copy's timestamps or the block's access change; never over anything that blocks.
-  fiber::SpinLock<fiber::NativeSystem> state;
+  StateLock state;
 
   // Written by messages.
   std::atomic<std::uint32_t> answer;    ///< see BlockLock::lock

@@ -6,6 +6,7 @@
 
 #include "base/assert.hpp"
 #include "base/error.hpp"
+#include "coherence/state_lock.hpp"
 
 namespace craton::coherence {
 
@@ -30,6 +31,7 @@ std::uint64_t load(const std::uint64_t& word) noexcept {
   return std::atomic_ref(const_cast<std::uint64_t&>(word)).load();
 }
 void store(std::uint64_t& word, std::uint64_t value) noexcept {
+  interleave();
   std::atomic_ref(word).store(value);
 }
 

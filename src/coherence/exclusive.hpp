@@ -105,7 +105,6 @@ class Exclusive {
   friend class LeaseRelease;
   friend class LeaseSegment;
   using Kind = ExclusiveMessage::Kind;
-  using StateGuard = fiber::SpinGuard<fiber::NativeSystem>;
 
   /// What a rank knows of its copy of a strong block, beside Block. All zero bytes at first.
   struct Copy {
@@ -198,11 +197,11 @@ class Exclusive {
   AppendOnly<Part, segments_at_most> parts_;
   std::unique_ptr<std::atomic<std::uint64_t>[]> learnt_;  ///< by rank: LeaseRelease::shown_ that we acquired
 
-  fiber::SpinLock<fiber::NativeSystem> directory_lock_;
+  StateLock directory_lock_;
   ExclusiveDirectory directory_;
   std::atomic<TimeNs> due_ns_{no_deadline};  ///< of the directory
 
-  fiber::SpinLock<fiber::NativeSystem> work_lock_;
+  StateLock work_lock_;
   Copy* first_work_ = nullptr;
   Copy* last_work_ = nullptr;
   std::atomic<std::uint32_t> service_calls_{0};  ///< what the service thread sleeps on

@@ -16,9 +16,6 @@
 namespace craton::coherence {
 
 namespace {
-
-using StateGuard = fiber::SpinGuard<fiber::NativeSystem>;
-
 /// A rank that asks for a block while it changes hands asks again after so long, and longer each time.
 constexpr TimeNs first_back_off_ns = 1'000;
 constexpr unsigned back_off_doublings = 6;
@@ -213,10 +210,11 @@ void LeaseSegment::unpin(vm::BlockIndex index) {
 /// \returns how many
 std::uint64_t LeaseSegment::open(std::uint64_t first, std::uint64_t count, vm::Access access) {
   const std::uint64_t end = first + count;
-  // First into the heap, then the look at the times: who raises min_write_ts_ does it the other way round.
+  for (std::uint64_t index = first; index < end; ++index) states_[index].state.lock();
+  // First into the heap, then the look at the times: who raises min_write_ts_ does it the other way round. And
+  // with the state lock: who takes a block out of the heap looks then whether it is open.
   for (std::uint64_t index = first; index < end && !directory(); ++index)
     keep_in_heap(states_[index], states_[index].copy_read_ts);
-  for (std::uint64_t index = first; index < end; ++index) states_[index].state.lock();
   std::uint64_t usable_end = first;
   bool is_open = true;
   // These blocks are listed: a release that freezes after this look finds them there, and closes them.

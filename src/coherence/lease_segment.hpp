@@ -247,14 +247,14 @@ class LeaseSegment final : public vm::FaultHandler {
   BlockLock lock_;
   ZeroedArray<Block> states_;
 
-  fiber::SpinLock<fiber::NativeSystem> list_lock_;
+  StateLock list_lock_;
   std::atomic<std::uint32_t> releases_{0};  ///< that had something to look at; one at a time counts
   std::atomic<std::uint64_t> first_listed_{
       0};  ///< index plus one of the first dirty block; chained by next_listed
-  fiber::SpinLock<fiber::NativeSystem> heap_lock_;
+  StateLock heap_lock_;
   LeaseHeap heap_;
   fiber::Mutex expiry_fence_;  ///< from the moment a copy leaves the heap until it is closed
-  fiber::SpinLock<fiber::NativeSystem> pinned_lock_;
+  StateLock pinned_lock_;
   std::vector<std::uint64_t> pinned_;
 
   ScratchPool scratch_;

@@ -16,10 +16,6 @@
 
 namespace craton::coherence {
 
-namespace {
-using StateGuard = fiber::SpinGuard<fiber::NativeSystem>;
-}  // namespace
-
 bool LeaseSegment::requires_at_least(std::uint64_t index, Timestamp write_ts) noexcept {
   CRATON_ASSERT(index < blocks());
   Block& block = states_[index];

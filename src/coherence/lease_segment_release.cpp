@@ -13,8 +13,6 @@ namespace craton::coherence {
 
 namespace {
 
-using StateGuard = fiber::SpinGuard<fiber::NativeSystem>;
-
 std::uint64_t bit_of(fabric::Rank rank) noexcept {
   return std::uint64_t{1} << std::min<fabric::Rank>(rank, 63);  // the last bit is for all from 63 on
 }

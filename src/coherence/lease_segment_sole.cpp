@@ -30,8 +30,6 @@
 namespace craton::coherence {
 
 namespace {
-using StateGuard = fiber::SpinGuard<fiber::NativeSystem>;
-
 /// A block that others asked for is not tried again for so many releases that look at it, and for twice as
 /// many each time.
 constexpr unsigned first_sole_delay = 8;

@@ -10,7 +10,7 @@
 #include <new>
 
 #include "base/error.hpp"
-#include "fiber/fiber.hpp"
+#include "coherence/state_lock.hpp"
 
 namespace craton::coherence {
 
@@ -43,14 +43,13 @@ class ScratchPool {
   };
 
  private:
-  using Guard = fiber::SpinGuard<fiber::NativeSystem>;
   struct Free {
     Free* next;
   };
 
   std::byte* take() {
     {
-      const Guard guard(lock_);
+      const StateGuard guard(lock_);
       if (free_ != nullptr) {
         Free* const first = free_;
         free_ = first->next;
@@ -62,12 +61,12 @@ class ScratchPool {
     return static_cast<std::byte*>(memory);
   }
   void give_back(std::byte* memory) noexcept {
-    const Guard guard(lock_);
+    const StateGuard guard(lock_);
     free_ = ::new (memory) Free{free_};
   }
 
   const std::size_t bytes_;
-  fiber::SpinLock<fiber::NativeSystem> lock_;
+  StateLock lock_;
   Free* free_ = nullptr;
 };
 

@@ -1,8 +1,12 @@
 #include "sim_space.hpp"
 
+#include "coherence/state_lock.hpp"
+
 namespace craton::coherence::test {
 
 namespace {
+unsigned ranks = 0;  ///< that are there
+
 constexpr fabric::RegionId regions_a_segment = 4;
 constexpr fabric::RegionId board_region = 1000;
 constexpr fabric::RegionId mutex_region = 1001;
@@ -28,6 +32,9 @@ SimRank::SimRank(fabric::sim::SimFabric& fabric, const std::vector<SegmentShape>
       exclusive_(fabric, exclusive_handler, protocol_, &SimRank::start_service, this),
       barrier_(fabric, protocol_, barrier_region, barrier_handler, threads, 0),
       mutexes_(fabric, protocol_, mutex_region, mutex_handler, mutexes) {
+  Interleaving::context = &fabric.world();
+  Interleaving::run = [](void* world) noexcept { static_cast<fabric::sim::World*>(world)->maybe_switch(); };
+  ++ranks;
   for (const SegmentShape& shape : shapes) {
     segments_.push_back(std::make_unique<Memory>(fabric, static_cast<SegmentId>(segments_.size()), shape));
     Memory& memory = *segments_.back();
@@ -48,7 +55,9 @@ SimRank::SimRank(fabric::sim::SimFabric& fabric, const std::vector<SegmentShape>
   }
 }
 
-SimRank::~SimRank() = default;
+SimRank::~SimRank() {
+  if (--ranks == 0) Interleaving::run = nullptr;
+}
 
 void SimRank::start_service(void* self) noexcept {
   auto& rank = *static_cast<SimRank*>(self);

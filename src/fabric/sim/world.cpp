@@ -121,6 +121,13 @@ void World::preempt() {
   if (!own.on_agent()) own.throw_if_killed();
 }
 
+void World::maybe_switch() noexcept {
+  const Fiber* fiber = scheduler_.current();
+  if (fiber == nullptr || timing() != nullptr) return;
+  SimFabric& own = *fabrics_[fiber->rank()];
+  if (!own.in_condition_) own.maybe_preempt();
+}
+
 void World::compute(TimeNs for_ns) {
   Fiber* fiber = scheduler_.current();
   CRATON_ASSERT(fiber != nullptr);
