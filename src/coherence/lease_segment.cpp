@@ -189,19 +189,34 @@ void LeaseSegment::pin(vm::BlockIndex index) {
   }
   if (block.pinned) return;
   end_sole(index, block);
-  block.pinned = true;  // before it is open: no release waits for it
+  {
+    // From now on acquires do not close it, but bring it up to date: refresh_pinned(), which waits for `busy`.
+    const StateGuard guard(pinned_lock_);
+    pinned_.push_back(index);
+  }
+  {
+    // Before it is open: no release waits for it.
+    const StateGuard guard(block.state);
+    block.pinned = true;
+    if (!usable(index, block) && pages_.access(index) != vm::Access::none)
+      pages_.set_access(index, vm::Access::none);
+  }
   do {
     make_usable(index, block);
     prepare_write(index, block);
   } while (open(index, 1, vm::Access::write) == 0);
-  const StateGuard guard(pinned_lock_);
-  pinned_.push_back(index);
 }
 
 void LeaseSegment::unpin(vm::BlockIndex index) {
   Block& block = states_[index];
   const std::lock_guard busy(block.busy);
-  block.pinned = false;
+  {
+    const StateGuard guard(block.state);
+    block.pinned = false;
+    // An acquire may have left it open, to bring it up to date.
+    if (!strong(index) && !usable(index, block) && pages_.access(index) != vm::Access::none)
+      pages_.set_access(index, vm::Access::none);
+  }
   const StateGuard guard(pinned_lock_);
   std::erase(pinned_, index);
 }

@@ -61,6 +61,7 @@ SimRank::~SimRank() {
 
 void SimRank::start_service(void* self) noexcept {
   auto& rank = *static_cast<SimRank*>(self);
+  if (rank.fabric_.world().left(rank.fabric_.rank())) return;
   rank.serving_ = true;
   rank.fabric_.world().spawn(rank.fabric_.rank(), [&rank](fabric::sim::SimFabric& fabric) {
     rank.exclusive_.serve();

@@ -8,8 +8,8 @@
 ///   const World::Outcome outcome = world.run();
 ///   if (!outcome.failure.empty()) ...   // says what, with which seed, and what every rank was doing
 ///
-/// What it cannot show: data races of a rank's own threads (switches happen inside calls of the fabric and in
-/// preempt() only) and weak memory order.
+/// What it cannot show: data races of a rank's own threads (switches happen inside calls of the fabric, in
+/// preempt() and in maybe_switch() only) and weak memory order.
 #pragma once
 
 #include <cstddef>
@@ -78,6 +78,8 @@ class World {
   void kill(Rank rank);
   /// Kills a rank after a random delay.
   void kill_later(Rank rank, TimeNs scale_ns);
+  /// A rank's programs have ended; a handler of it may be under way.
+  bool left(Rank rank) const noexcept { return ranks_[rank].left; }
   /// Runs nothing of a rank for about so long; operations on its memory go on.
   void pause(Rank rank, TimeNs for_ns) { scheduler_.pause(rank, for_ns); }
   /// Ends the run with a failure, as soon as the running fiber switches. The first one counts.
@@ -126,7 +128,6 @@ class World {
 
   Channel& channel(Rank source, Rank target) noexcept { return channels_[source * size() + target]; }
   bool dead(Rank rank) const noexcept { return ranks_[rank].dead; }
-  bool left(Rank rank) const noexcept { return ranks_[rank].left; }
   std::byte* memory(Rank rank, RegionId region) noexcept;
   const Timing* timing() const noexcept { return options_.timing ? &*options_.timing : nullptr; }
   /// Carries bytes from one rank to another by the model of timing(). \param ready_ns when the sender's CPU
