@@ -132,11 +132,16 @@ void LeaseRelease::release() {
 Signature LeaseRelease::release_to_all() {
   const events::Span span(events::Kind::release);
   if (listener_ != nullptr) listener_->before_release();
-  // The usual case in programs that only meet. In this order: what a release that has begun takes from the
-  // lists is published, and known, before the fence is open again.
+  // The usual case in programs that only meet. In this order: a release that had begun before, and perhaps has
+  // looked at a block too early and not listed it again yet, has the fence; one that begins later takes what is
+  // listed, publishes it, and has it known before the fence is open again.
   // What was written before is in memory before it looks: see LeaseSegment::end_sole.
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (!has_writes() && !release_fence_.is_held() && !has_news_.load(std::memory_order_acquire)) {
+  const auto is_releasing = [this] {
+    interleave();
+    return release_fence_.is_held();
+  };
+  if (!is_releasing() && !has_writes() && !is_releasing() && !has_news_.load(std::memory_order_acquire)) {
     Counters::add(counters_.releases);
     return Signature(known_.capacity());
   }

@@ -517,7 +517,6 @@ void LeaseSegment::settle(std::uint64_t index, Block& block) {
   if (words_.own_exposed(index)) {
     words_.set_own_exposed(index, false);
     block.has_twin = true;
-    if (!has_published_twins()) block.taken_ts = lease::time(words_.own_lease(index));
   }
 }
 

@@ -180,7 +180,6 @@ class LeaseSegment final : public vm::FaultHandler {
   Timestamp extend_for_write(fabric::Rank home, std::uint64_t index, Timestamp home_write_ts,
                              bool as_sole = false);
   void invalidate_sharers(std::uint64_t index, Block& block, std::uint64_t sharers, fabric::Rank also);
-  void announce_taken(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
   void merge(std::uint64_t index, fabric::Rank there, const std::byte* incoming);
   void note_writes(std::uint64_t index, bool others_wrote) noexcept;
   void list_dirty(std::uint64_t index, Block& block);

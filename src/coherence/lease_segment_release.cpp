@@ -173,11 +173,8 @@ bool LeaseSegment::merge_and_move(std::uint64_t index, Block& block, std::vector
     close_to_reads(index, block);
     is_open = false;
   }
-  // What was taken from here with the home has no notice of ours yet. Where sharers are told, they may not
-  // have been told yet; then we make sure of that by doing it ourselves.
-  if (has_published_twins() && unchanged(index) && (block.taken_ts == 0 || !directory())) {
+  if (has_published_twins() && unchanged(index)) {
     Counters::add(counters_.unchanged);
-    announce_taken(index, block, notices);
     if (is_open && !is_time_to_cool(block)) return true;
     if (is_open) {
       close_to_reads(index, block);
@@ -187,7 +184,6 @@ bool LeaseSegment::merge_and_move(std::uint64_t index, Block& block, std::vector
     if (unchanged(index)) return block.dirty = block.has_twin = false;
   }
   block.unchanged = 0;
-  block.taken_ts = 0;
 
   const Taken taken = take_home(index, block);
   Counters::add(counters_.merges);
@@ -384,19 +380,6 @@ void LeaseSegment::publish(std::uint64_t index, Block& block, fabric::Rank home,
   }
   notices.push_back(
       {.source = home, .segment = id_, .block = index, .write_ts = write_ts, .read_ts = read_ts});
-  Counters::add(counters_.notices);
-}
-
-/// Writes of this rank that went with the home to another rank, which publishes them: an acquirer of ours
-/// must know.
-void LeaseSegment::announce_taken(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices) {
-  if (block.taken_ts == 0) return;
-  notices.push_back({.source = WriteNotice::ask_home,
-                     .segment = id_,
-                     .block = index,
-                     .write_ts = block.taken_ts,
-                     .read_ts = block.taken_ts});
-  block.taken_ts = 0;
   Counters::add(counters_.notices);
 }
 

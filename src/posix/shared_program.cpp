@@ -270,14 +270,14 @@ void SharedProgram::wait_for_end() {
       is_asked = true;
       pthread_t thread = 0;
       if (stacks_->start(&thread, nullptr, &SharedProgram::exit_here, this) != 0)
-        end_at_once(asked_status_.load());
+        end_at_once(asked_status());
     }
     futex_wait(finished_, now, no_deadline);
   }
 }
 
 void* SharedProgram::exit_here(void* self) {
-  CRATON_REAL(exit)(static_cast<SharedProgram*>(self)->asked_status_.load());
+  CRATON_REAL(exit)(static_cast<SharedProgram*>(self)->asked_status());
   __builtin_unreachable();
 }
 
@@ -293,17 +293,23 @@ bool SharedProgram::others_have_left() {
 void SharedProgram::finish(int status) {
   flush_output();
   status_.store(status);
-  const bool as_asked = finished_.load() == exit_asked && !asked_in_order_.load();
+  const bool as_asked = finished_.load() == exit_asked && (asked_.load() & asked_in_order) == 0;
   finished_.store(as_asked ? finished_as_asked : finished_here);
   futex_wake(finished_, 1);
   for (;;) ::pause();
 }
 
 void SharedProgram::last_thread_ended() noexcept {
+  if (rank() == 0 && finished_.load() == 0) ask_for_exit(0, true);
+}
+
+/// Who asks first. \param in_order no other rank is in the middle of the program
+void SharedProgram::ask_for_exit(int status, bool in_order) noexcept {
+  std::uint64_t nobody = 0;
+  const std::uint64_t asked =
+      was_asked | (in_order ? asked_in_order : 0) | static_cast<std::uint32_t>(status);
+  if (!asked_.compare_exchange_strong(nobody, asked)) return;
   std::uint32_t running = 0;
-  if (rank() != 0 || finished_.load() != running) return;
-  asked_status_.store(0);
-  asked_in_order_.store(true);
   if (finished_.compare_exchange_strong(running, exit_asked)) futex_wake(finished_, 1);
 }
 
@@ -350,9 +356,7 @@ void SharedProgram::hear(void* self, fabric::Rank /*source*/, const std::byte* p
     program.fabric().notify();
     return;
   }
-  std::uint32_t running = 0;
-  program.asked_status_.store(message.status);
-  if (program.finished_.compare_exchange_strong(running, exit_asked)) futex_wake(program.finished_, 1);
+  program.ask_for_exit(message.status, false);
 }
 
 // ---- Platform

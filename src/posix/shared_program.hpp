@@ -131,8 +131,12 @@ class SharedProgram final : public omp::Platform {
   std::atomic<bool> writes_lines_{false};
   std::atomic<std::uint32_t> finished_{0};  ///< a futex
   std::atomic<int> status_{0};
-  std::atomic<int> asked_status_{0};         ///< rank 0: of an exit() that none of its threads can do
-  std::atomic<bool> asked_in_order_{false};  ///< no other rank is in the middle of the program
+  // Rank 0, of an exit() that none of its threads can do: the status below these bits; 0: nobody asked.
+  static constexpr std::uint64_t was_asked = std::uint64_t{1} << 32U;
+  static constexpr std::uint64_t asked_in_order = std::uint64_t{1} << 33U;
+  std::atomic<std::uint64_t> asked_{0};
+  void ask_for_exit(int status, bool in_order) noexcept;
+  int asked_status() const noexcept { return static_cast<int>(static_cast<std::uint32_t>(asked_.load())); }
   std::atomic<fabric::Rank> ranks_left_{0};  ///< rank 0: those that run nothing of the program any more
 };
 

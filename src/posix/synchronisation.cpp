@@ -134,6 +134,7 @@ int unlock(Monitor& monitor, pthread_mutex_t* object) {
 struct Condition {
   std::uint64_t signals;
   std::uint32_t waiting;
+  std::uint32_t destroying;
 };
 
 int wait(Monitor& monitor, pthread_cond_t* object, pthread_mutex_t* mutex, TimeNs deadline_ns = no_deadline) {
@@ -148,7 +149,7 @@ int wait(Monitor& monitor, pthread_cond_t* object, pthread_mutex_t* mutex, TimeN
   if (unlocked == 0)
     signalled = monitor.wait(
         object, [&] { return condition.signals != before; }, deadline_ns);
-  monitor.inside(object, [&] { --condition.waiting; });
+  change_and_wake(monitor, object, [&] { return --condition.waiting == 0 && condition.destroying != 0; });
   if (unlocked != 0) return unlocked;
   ::pthread_mutex_lock(mutex);
   return signalled ? 0 : ETIMEDOUT;
@@ -161,6 +162,16 @@ int signal(Monitor& monitor, pthread_cond_t* object) {
     ++condition.signals;
     return condition.waiting != 0;
   });
+  return 0;
+}
+
+/// Who was woken may still look at it.
+int destroy(Monitor& monitor, pthread_cond_t* object) {
+  auto& condition = state_of<Condition>(object);
+  static_cast<void>(monitor.wait(object, [&] {
+    condition.destroying = condition.waiting != 0 ? 1 : 0;
+    return condition.waiting == 0;
+  }));
   return 0;
 }
 
@@ -252,7 +263,11 @@ struct Barrier {
   std::uint32_t arrived;
   std::uint32_t round;
   std::uint32_t count;  ///< where pthread_barrier_init puts it
+  std::uint32_t shared;
+  std::uint32_t leaving;  ///< those who have not left their wait; it zeroes this
 };
+/// In `leaving`: somebody waits for its end.
+constexpr std::uint32_t destroying = std::uint32_t{1} << 31U;
 
 int wait(Monitor& monitor, pthread_barrier_t* object) {
   auto& barrier = state_of<Barrier>(object);
@@ -264,11 +279,30 @@ int wait(Monitor& monitor, pthread_barrier_t* object) {
     if (last) {
       barrier.arrived = 0;
       ++barrier.round;
+    } else {
+      ++barrier.leaving;
     }
     return last;
   });
   if (last) return PTHREAD_BARRIER_SERIAL_THREAD;
-  static_cast<void>(monitor.wait(object, [&] { return barrier.round != round; }));
+  bool is_awaited = false;
+  static_cast<void>(monitor.wait(object, [&] {
+    if (barrier.round == round) return false;
+    is_awaited = --barrier.leaving == destroying;
+    return true;
+  }));
+  if (is_awaited) monitor.changed();
+  return 0;
+}
+
+/// Whoever has not left its wait yet must still find the round that has ended.
+int destroy(Monitor& monitor, pthread_barrier_t* object) {
+  auto& barrier = state_of<Barrier>(object);
+  static_cast<void>(monitor.wait(object, [&] {
+    const std::uint32_t left = barrier.leaving & ~destroying;
+    barrier.leaving = left | (left != 0 ? destroying : 0);
+    return left == 0;
+  }));
   return 0;
 }
 
@@ -368,7 +402,8 @@ CRATON_SYNCHRONISED(pthread_cond_signal, condition, (pthread_cond_t * condition)
                     signal(*shared, condition))
 CRATON_SYNCHRONISED(pthread_cond_broadcast, condition, (pthread_cond_t * condition), (condition),
                     signal(*shared, condition))
-CRATON_SYNCHRONISED(pthread_cond_destroy, condition, (pthread_cond_t * condition), (condition), 0)
+CRATON_SYNCHRONISED(pthread_cond_destroy, condition, (pthread_cond_t * condition), (condition),
+                    destroy(*shared, condition))
 
 CRATON_SYNCHRONISED(pthread_rwlock_rdlock, object, (pthread_rwlock_t * object), (object),
                     lock(*shared, object, false))
@@ -402,7 +437,8 @@ CRATON_SYNCHRONISED(sem_getvalue, semaphore, (sem_t * semaphore, int* value), (s
 
 CRATON_SYNCHRONISED(pthread_barrier_wait, object, (pthread_barrier_t * object), (object),
                     wait(*shared, object))
-CRATON_SYNCHRONISED(pthread_barrier_destroy, object, (pthread_barrier_t * object), (object), 0)
+CRATON_SYNCHRONISED(pthread_barrier_destroy, object, (pthread_barrier_t * object), (object),
+                    destroy(*shared, object))
 
 CRATON_SYNCHRONISED(pthread_once, once, (pthread_once_t * once, void (*routine)()), (once, routine),
                     run_once(*shared, once, routine))

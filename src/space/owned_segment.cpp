@@ -92,6 +92,8 @@ void OwnedSegment::Faults::fault(vm::BlockIndex block, bool write) {
 void OwnedSegment::open(std::uint64_t block, bool write) {
   Copy& copy = copies_[block];
   if (copy.access == vm::Access::none) {
+    // Seen before the bytes are asked for: who acquires and sees none comes before them.
+    cached_count_.store(cached_.size() + 1);
     fabric::Completion completion;
     fabric_.get(copy_of(block), {.rank = owner(block), .region = region_, .offset = block * block_bytes},
                 block_bytes, completion);
@@ -100,7 +102,6 @@ void OwnedSegment::open(std::uint64_t block, bool write) {
     copy.trust = copy.trust == 0 ? first_trust : std::min(copy.trust * 2, most_trust);
     copy.refreshes = 0;
     cached_.push_back(block);
-    cached_count_.store(cached_.size(), std::memory_order_release);
   }
   if (!write) {
     if (copy.access == vm::Access::none) {
@@ -134,13 +135,14 @@ void OwnedSegment::before_release() {
 /// same time.
 void OwnedSegment::put_writes() {
   if (!has_writes()) return;
+  std::size_t closed = 0;
   fabric::Completion completion;
   for (const std::uint64_t block : cached_) {
     Copy& copy = copies_[block];
     if (copy.access != vm::Access::write) continue;
     pages_->set_access(block, vm::Access::read);
     copy.access = vm::Access::read;
-    dirty_.fetch_sub(1, std::memory_order_acq_rel);
+    ++closed;
     const std::byte* const now = copy_of(block);
     const std::byte* const before = twin_of(block);
     for (std::size_t first = 0; first < block_bytes;) {
@@ -156,10 +158,12 @@ void OwnedSegment::put_writes() {
     }
   }
   wait(completion);
+  // Not before they are there: a thread that releases meanwhile waits for the lock.
+  dirty_.fetch_sub(closed, std::memory_order_acq_rel);
 }
 
 void OwnedSegment::after_acquire() {
-  if (cached_count_.load(std::memory_order_acquire) == 0) return;
+  if (cached_count_.load() == 0) return;
   const std::lock_guard lock(lock_);
   put_writes();
   fabric::Completion completion;

@@ -376,6 +376,16 @@ void ShmTransport::flush_backlog(Neighbour& neighbour) {
   backlogs_.fetch_sub(1);
 }
 
+/// The same for what was put aside: the doorbell may have met a thread that had looked already.
+bool ShmTransport::room_for_backlog() {
+  if (backlogs_.load() == 0) return false;
+  return std::any_of(neighbours_.begin(), neighbours_.end(), [](const auto& neighbour) {
+    const std::lock_guard lock(neighbour->send_lock);
+    if (neighbour->backlog.empty()) return false;
+    return neighbour->gone.load() || neighbour->producer.freed_since(neighbour->producer.head_seen());
+  });
+}
+
 bool ShmTransport::drain_ring(Neighbour& neighbour) {
   for (int taken = 0; taken < messages_per_turn; ++taken) {
     const auto outcome =
@@ -452,7 +462,7 @@ bool ShmTransport::ready_to_sleep() {
   for (std::size_t word = 0; word * 64 < neighbours_.size(); ++word) {
     if (pending[word].load() != 0) return false;
   }
-  if (room_for_refused(false)) return false;
+  if (room_for_refused(false) || room_for_backlog()) return false;
   polls_ = polls_per_socket_look - 1;  // whatever wakes us, the sockets are looked at first
   return true;
 }

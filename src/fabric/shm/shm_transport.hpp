@@ -94,6 +94,7 @@ class ShmTransport final : public Transport {
   bool push(Neighbour& neighbour, HandlerId handler, const void* payload, std::size_t bytes);
   void flush_backlog(Neighbour& neighbour);
   bool room_for_refused(bool take);
+  bool room_for_backlog();
   bool poll_sockets();
   void accept_strangers();
   bool greet_stranger(int socket);

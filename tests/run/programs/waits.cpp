@@ -4,6 +4,7 @@
 #include <atomic>
 #include <barrier>
 #include <chrono>
+#include <cstring>
 #include <future>
 #include <latch>
 #include <mutex>
@@ -11,6 +12,8 @@
 #include <shared_mutex>
 #include <thread>
 #include <vector>
+
+#include <pthread.h>
 
 #include "check.h"
 
@@ -181,6 +184,57 @@ void futures() {
   check_int("calls once", calls);
 }
 
+/// Objects of pthreads that are destroyed as soon as the standard lets them, while others are on their way out.
+void ends() {
+  // Two that take turns: who is told so destroys one, and makes it anew, before all come to the other.
+  static pthread_barrier_t barriers[2];
+  for (pthread_barrier_t& each : barriers)
+    pthread_barrier_init(&each, nullptr, static_cast<unsigned>(threads));
+  int made = 0;
+#pragma omp parallel reduction(+ : made)
+  {
+    take_part();
+    for (int i = 0; i < 40; ++i) {
+      pthread_barrier_t* const barrier = &barriers[i % 2];
+      if (pthread_barrier_wait(barrier) != PTHREAD_BARRIER_SERIAL_THREAD) continue;
+      pthread_barrier_destroy(barrier);
+      pthread_barrier_init(barrier, nullptr, static_cast<unsigned>(threads));
+      ++made;
+    }
+  }
+  for (pthread_barrier_t& each : barriers) pthread_barrier_destroy(&each);
+  check_int("barriers made anew", made);
+  struct Gate {
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t opened = PTHREAD_COND_INITIALIZER;
+    int waiting = 0;
+    bool is_open = false;
+  };
+  static Gate gate;
+  int spoilt = 0;
+  for (int i = 0; i < 10; ++i) {
+    gate = Gate();
+#pragma omp parallel
+    {
+      take_part();
+      pthread_mutex_lock(&gate.mutex);
+      if (++gate.waiting < threads) {
+        while (!gate.is_open) pthread_cond_wait(&gate.opened, &gate.mutex);
+        pthread_mutex_unlock(&gate.mutex);
+      } else {
+        gate.is_open = true;
+        pthread_cond_broadcast(&gate.opened);
+        pthread_mutex_unlock(&gate.mutex);
+        pthread_cond_destroy(&gate.opened);
+        std::memset(&gate.opened, 0x5a, sizeof gate.opened);
+      }
+    }
+    for (std::size_t byte = 0; byte < sizeof gate.opened; ++byte)
+      spoilt += reinterpret_cast<const unsigned char*>(&gate.opened)[byte] != 0x5a;
+  }
+  check_int("bytes written after the end of a condition", spoilt);
+}
+
 }  // namespace
 
 int main() {
@@ -192,5 +246,6 @@ int main() {
   semaphores();
   limits();
   futures();
+  ends();
   return finish();
 }
