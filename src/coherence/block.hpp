@@ -73,7 +73,7 @@ struct Block {
   bool pinned;                   ///< its access is never taken away
   std::uint64_t arrivals;        ///< how often bytes of other ranks came into the copy (causal)
   std::uint64_t learnt_arrival;  ///< the last of them of which this rank has learnt what went before
-  bool alone;          ///< when its home was taken, nobody else had written it since the copy was made
+  bool alone;               ///< when its home was taken, nobody else had written it since the copy was made
   std::uint16_t unchanged;  ///< releases in a row that found the open block as it was
   bool cooled;              ///< closed because it was so often
   std::uint8_t patience;    ///< how much longer it stays open than others: see LeaseSegment::learn_gap

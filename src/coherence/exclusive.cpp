@@ -7,6 +7,7 @@
 
 #include "base/assert.hpp"
 #include "base/error.hpp"
+#include "base/signal_section.hpp"
 
 namespace craton::coherence {
 
@@ -87,6 +88,7 @@ void Exclusive::wait(FunctionRef<bool()> condition) {
 
 /// Returns when the block was opened, if only for a moment, or has become weak.
 void Exclusive::fault(LeaseSegment& segment, std::uint64_t index, bool write) {
+  const SignalSection section;
   const Place at = place(segment.id(), index);
   Copy& copy = at.copy;
   for (;;) {
@@ -217,6 +219,7 @@ bool Exclusive::make_strong_if_automatic(const Place& at) {
 }
 
 bool Exclusive::run_atomic(SegmentId segment, std::uint64_t offset, FunctionRef<void()> instruction) {
+  const SignalSection section;
   const Place at = place(segment, offset / parts_[segment].blocks.block_bytes_);
   for (;;) {
     Footing on = Footing::weak;
@@ -240,6 +243,7 @@ bool Exclusive::run_atomic(SegmentId segment, std::uint64_t offset, FunctionRef<
 /// Not through the application view: under the state lock the copy stays what it is, and no fault is needed.
 bool Exclusive::update(SegmentId segment, std::uint64_t offset, std::size_t bytes,
                        FunctionRef<void(std::byte* word)> modify) {
+  const SignalSection section;
   const std::size_t block_bytes = parts_[segment].blocks.block_bytes_;
   const Place at = place(segment, offset / block_bytes);
   std::byte* const word = at.segment.data(at.index) + offset % block_bytes;

@@ -10,6 +10,7 @@
 
 #include "base/assert.hpp"
 #include "base/error.hpp"
+#include "base/signal_section.hpp"
 #include "coherence/exclusive.hpp"
 
 namespace craton::coherence {
@@ -26,6 +27,7 @@ bool Exclusive::change(const Place& at, Strength strength, bool kept) {
 }
 
 void Exclusive::weaken(LeaseSegment& segment, std::uint64_t index) {
+  const SignalSection section;
   if (change(place(segment.id(), index), Strength::release, false)) return;
   throw Error(ErrorCode::not_supported, {.asked = "cannot make a strong block weak",
                                          .happened = "its segment has a store",
@@ -34,6 +36,7 @@ void Exclusive::weaken(LeaseSegment& segment, std::uint64_t index) {
 }
 
 void Exclusive::set_strength(SegmentId segment, std::uint64_t first, std::uint64_t count, Strength strength) {
+  const SignalSection section;
   LeaseSegment& blocks = parts_[segment].blocks;
   if (strength == Strength::automatic && blocks.dials().strength != Strength::automatic) {
     throw Error(ErrorCode::invalid_argument, {.asked = "cannot make blocks strong by themselves",

@@ -8,6 +8,7 @@
 #include "base/assert.hpp"
 #include "base/error.hpp"
 #include "base/events.hpp"
+#include "base/signal_section.hpp"
 #include "coherence/exclusive.hpp"
 
 namespace craton::coherence {
@@ -104,6 +105,7 @@ void LeaseRelease::show() {
 /// Shows what this rank knows if that needs no waiting, since all that its threads wrote is published.
 /// \param shown gets the number of what others can see now \returns false: it takes a release()
 bool LeaseRelease::show_if_published(std::uint64_t& shown) {
+  const SignalSection section;
   const std::unique_lock fence(release_fence_, std::try_to_lock);
   if (!fence.owns_lock()) return false;
   for (const auto& segment : segments_) {
@@ -118,6 +120,7 @@ bool LeaseRelease::show_if_published(std::uint64_t& shown) {
 }
 
 void LeaseRelease::release() {
+  const SignalSection section;
   const events::Span span(events::Kind::release);
   if (listener_ != nullptr) listener_->before_release();
   const std::lock_guard fence(release_fence_);
@@ -130,12 +133,13 @@ void LeaseRelease::release() {
 }
 
 Signature LeaseRelease::release_to_all() {
+  const SignalSection section;
   const events::Span span(events::Kind::release);
   if (listener_ != nullptr) listener_->before_release();
-  // The usual case in programs that only meet. In this order: a release that had begun before, and perhaps has
-  // looked at a block too early and not listed it again yet, has the fence; one that begins later takes what is
-  // listed, publishes it, and has it known before the fence is open again.
-  // What was written before is in memory before it looks: see LeaseSegment::end_sole.
+  // The usual case in programs that only meet. In this order: a release that had begun before, and perhaps
+  // has looked at a block too early and not listed it again yet, has the fence; one that begins later takes
+  // what is listed, publishes it, and has it known before the fence is open again. What was written before is
+  // in memory before it looks: see LeaseSegment::end_sole.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const auto is_releasing = [this] {
     interleave();
@@ -158,6 +162,7 @@ Signature LeaseRelease::release_to_all() {
 // ---- Acquires
 
 void LeaseRelease::acquire(fabric::Rank rank, std::uint32_t site) {
+  const SignalSection section;
   const events::Span span(events::Kind::acquire);
   acquire_shown(rank, site);
   refresh_pinned();
@@ -181,6 +186,7 @@ void LeaseRelease::acquire_shown(fabric::Rank rank, std::uint32_t site) {
 }
 
 void LeaseRelease::acquire_from_all(const Signature& signature, std::uint32_t site) {
+  const SignalSection section;
   const events::Span span(events::Kind::acquire);
   Counters::add(counters_.acquires);
   if (listener_ != nullptr) listener_->after_acquire();
@@ -191,6 +197,7 @@ void LeaseRelease::acquire_from_all(const Signature& signature, std::uint32_t si
 }
 
 void LeaseRelease::told_all(const Signature& signature) {
+  const SignalSection section;
   if (signature.empty()) return;
   {
     const std::lock_guard lock(known_lock_);
@@ -208,6 +215,7 @@ void LeaseRelease::told_all(const Signature& signature) {
 }
 
 void LeaseRelease::acquire_from_some(const Signature& signature, std::uint32_t site) {
+  const SignalSection section;
   const events::Span span(events::Kind::acquire);
   if (!signature.empty()) {
     acquire_notices(signature, site);
@@ -316,6 +324,7 @@ void LeaseRelease::wait_while_frozen() {
 
 void LeaseRelease::update(SegmentId segment, std::uint64_t offset, std::size_t bytes,
                           FunctionRef<void(std::byte* word)> modify) {
+  const SignalSection section;
   while (exclusive_ == nullptr || !exclusive_->update(segment, offset, bytes, modify)) {
     if (update_weak(segment, offset, bytes, modify)) return;
   }

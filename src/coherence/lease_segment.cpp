@@ -10,6 +10,7 @@
 #include "base/assert.hpp"
 #include "base/error.hpp"
 #include "base/events.hpp"
+#include "base/signal_section.hpp"
 #include "coherence/exclusive.hpp"
 #include "coherence/lease_release.hpp"
 
@@ -93,6 +94,7 @@ bool LeaseSegment::usable(std::uint64_t index, const Block& block) const noexcep
 }
 
 void LeaseSegment::fault(vm::BlockIndex index, bool write) {
+  const SignalSection section;
   Block& block = states_[index];
   Counters::add(write ? counters_.write_faults : counters_.read_faults);
   const vm::Access wanted = write ? vm::Access::write : vm::Access::read;
@@ -180,6 +182,7 @@ void LeaseSegment::make_usable(std::uint64_t index, Block& block) {
 }
 
 void LeaseSegment::pin(vm::BlockIndex index) {
+  const SignalSection section;
   Block& block = states_[index];
   std::unique_lock busy(block.busy);
   while (strong(index)) {
@@ -190,7 +193,8 @@ void LeaseSegment::pin(vm::BlockIndex index) {
   if (block.pinned) return;
   end_sole(index, block);
   {
-    // From now on acquires do not close it, but bring it up to date: refresh_pinned(), which waits for `busy`.
+    // From now on acquires do not close it, but bring it up to date: refresh_pinned(), which waits for
+    // `busy`.
     const StateGuard guard(pinned_lock_);
     pinned_.push_back(index);
   }
@@ -208,6 +212,7 @@ void LeaseSegment::pin(vm::BlockIndex index) {
 }
 
 void LeaseSegment::unpin(vm::BlockIndex index) {
+  const SignalSection section;
   Block& block = states_[index];
   const std::lock_guard busy(block.busy);
   {
@@ -226,8 +231,8 @@ void LeaseSegment::unpin(vm::BlockIndex index) {
 std::uint64_t LeaseSegment::open(std::uint64_t first, std::uint64_t count, vm::Access access) {
   const std::uint64_t end = first + count;
   for (std::uint64_t index = first; index < end; ++index) states_[index].state.lock();
-  // First into the heap, then the look at the times: who raises min_write_ts_ does it the other way round. And
-  // with the state lock: who takes a block out of the heap looks then whether it is open.
+  // First into the heap, then the look at the times: who raises min_write_ts_ does it the other way round.
+  // And with the state lock: who takes a block out of the heap looks then whether it is open.
   for (std::uint64_t index = first; index < end && !directory(); ++index)
     keep_in_heap(states_[index], states_[index].copy_read_ts);
   std::uint64_t usable_end = first;

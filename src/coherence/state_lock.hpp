@@ -1,8 +1,8 @@
 /// \file
-/// A lock for a few instructions that do not suspend (fiber::SpinLock), and the places where the simulator lets
-/// other threads of the rank run. On a machine they run anywhere; what they can see of each other they see where a
-/// lock is taken and where a word that others read is stored, so a switch at these places stands for one
-/// anywhere between them.
+/// A lock for a few instructions that do not suspend (fiber::SpinLock), and the places where the simulator
+/// lets other threads of the rank run. On a machine they run anywhere; what they can see of each other they
+/// see where a lock is taken and where a word that others read is stored, so a switch at these places stands
+/// for one anywhere between them.
 #pragma once
 
 #include "fiber/spin_lock.hpp"

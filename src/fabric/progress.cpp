@@ -15,6 +15,7 @@
 #include "base/assert.hpp"
 #include "base/error.hpp"
 #include "base/futex.hpp"
+#include "base/signal_section.hpp"
 
 namespace craton::fabric {
 
@@ -151,6 +152,7 @@ bool Progress::poll_all() {
 }
 
 bool Progress::try_poll() {
+  const SignalSection section;
   std::unique_lock lock(poll_lock_, std::try_to_lock);
   if (!lock) return false;
   const bool worked = poll_all();
@@ -298,6 +300,7 @@ bool Progress::assist() {
 Status Progress::wait_until(FunctionRef<bool()> condition, TimeNs deadline_ns) {
   if (condition()) return Status::ok;
   CRATON_ASSERT(!inside_poll());
+  const SignalSection section;
   begin_application_polling();
   Status status = Status::ok;
   TimeNs now_ns = clock_.now_ns();
@@ -310,6 +313,11 @@ Status Progress::wait_until(FunctionRef<bool()> condition, TimeNs deadline_ns) {
       spin_pause();
     }
     if (polls % polls_per_clock_reading != 0) continue;
+    if (SignalSection::is_awaited()) {
+      end_application_polling();
+      SignalSection::let_signals_run();
+      begin_application_polling();
+    }
     now_ns = clock_.now_ns();
     if (now_ns >= deadline_ns) {
       status = condition() ? Status::ok : Status::timed_out;
@@ -343,7 +351,8 @@ bool Progress::sleep_as_leader(FunctionRef<bool()> condition, TimeNs deadline_ns
   doorbell_.epoll_sleepers.fetch_add(1);
   doorbell_.polling.fetch_sub(1);
   const bool held = condition();
-  if (!held && ready_to_sleep()) wait_for_descriptors(sources_.get(), deadline_ns);
+  if (!held && !SignalSection::is_awaited() && ready_to_sleep())
+    wait_for_descriptors(sources_.get(), deadline_ns);
   doorbell_.polling.fetch_add(1);
   doorbell_.epoll_sleepers.fetch_sub(1);
   leader_asleep_.store(false);
@@ -357,7 +366,7 @@ bool Progress::sleep_on_doorbell(FunctionRef<bool()> condition, TimeNs deadline_
   sleepers.fetch_add(1);
   end_application_polling();
   const bool held = condition();
-  if (!held) futex_wait(doorbell_.sequence, sequence, deadline_ns);
+  if (!held && !SignalSection::is_awaited()) futex_wait(doorbell_.sequence, sequence, deadline_ns);
   sleepers.fetch_sub(1);
   begin_application_polling();
   return held;

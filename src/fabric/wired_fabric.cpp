@@ -13,6 +13,7 @@
 #include "base/events.hpp"
 #include "base/futex.hpp"
 #include "base/ring_log.hpp"
+#include "base/signal_section.hpp"
 #include "fabric/offload/offload_transport.hpp"
 #include "fabric/packed_texts.hpp"
 #include "fabric/tcp/addresses.hpp"
@@ -349,6 +350,7 @@ Transport* WiredFabric::admit(Transport* transport, RemoteAddress address, std::
 
 void WiredFabric::start_get(void* destination, RemoteAddress source, std::size_t bytes,
                             Completion& completion) {
+  const SignalSection section;
   CRATON_ASSERT(source.rank < size());
   if (Transport* link = admit(links_[source.rank], source, bytes, completion)) {
     link->get(destination, source, bytes, completion);
@@ -357,6 +359,7 @@ void WiredFabric::start_get(void* destination, RemoteAddress source, std::size_t
 
 void WiredFabric::start_put(RemoteAddress destination, const void* source, std::size_t bytes,
                             Completion& completion) {
+  const SignalSection section;
   CRATON_ASSERT(destination.rank < size());
   if (Transport* link = admit(links_[destination.rank], destination, bytes, completion)) {
     link->put(destination, source, bytes, completion);
@@ -365,6 +368,7 @@ void WiredFabric::start_put(RemoteAddress destination, const void* source, std::
 
 void WiredFabric::start_atomic(AtomicOperation operation, RemoteAddress word, std::uint64_t* previous,
                                Completion& completion) {
+  const SignalSection section;
   CRATON_ASSERT(word.rank < size());
   CRATON_ASSERT(word.offset % 8 == 0U);
   events::count_message(sizeof(std::uint64_t));
@@ -374,6 +378,7 @@ void WiredFabric::start_atomic(AtomicOperation operation, RemoteAddress word, st
 }
 
 Status WiredFabric::flush(Rank target) {
+  const SignalSection section;
   CRATON_ASSERT(target < size());
   for (Transport* link : {links_[target], atomic_links_[target]}) {
     for (std::size_t i = 0; link != nullptr && i < link->endpoints(); ++i) {
@@ -415,6 +420,7 @@ void WiredFabric::set_handler(HandlerId id, Handler handler, void* context) {
 }
 
 Status WiredFabric::send(Rank target, HandlerId handler, const void* payload, std::size_t bytes) {
+  const SignalSection section;
   CRATON_ASSERT(target < size());
   CRATON_ASSERT(handler < max_handlers);
   CRATON_ASSERT(bytes <= fabric::max_message_bytes);

@@ -1,6 +1,7 @@
 // The malloc family: what the program allocates comes from the heap of the space, what the C library
 // allocates for itself from its own. Which one a pointer belongs to its address tells.
 //
+// All of it in sections (base/signal_section.hpp): the runtime allocates where a handler makes it publish.
 // Before the program starts, in the constructors of libraries, everything is the C library's.
 #include <unwind.h>
 
@@ -15,6 +16,7 @@
 
 #include "base/error.hpp"
 #include "base/events.hpp"
+#include "base/signal_section.hpp"
 #include "posix/allocation.hpp"
 #include "posix/pages.hpp"
 #include "posix/shared_program.hpp"
@@ -130,6 +132,7 @@ constexpr std::size_t usual_alignment = 64;
 /// \param program null: for the C library itself
 void* allocate_aligned(SharedProgram* program, std::size_t alignment, std::size_t bytes,
                        const void* caller) noexcept {
+  const craton::SignalSection section;
   if (program == nullptr) return __libc_memalign(alignment, bytes);
   if (alignment <= 16) return allocate(*program, bytes, caller);
   if (alignment <= usual_alignment) return allocate(*program, std::max(bytes, usual_alignment), caller);
@@ -158,6 +161,7 @@ void release(SharedProgram& program, void* pointer) noexcept {
 extern "C" {
 
 [[gnu::visibility("default")]] void* malloc(std::size_t bytes) {
+  const craton::SignalSection section;
   SharedProgram* const program = sharing(__builtin_return_address(0));
   return program == nullptr ? allocate_privately(bytes)
                             : allocate(*program, bytes, __builtin_return_address(0));
@@ -165,6 +169,7 @@ extern "C" {
 
 [[gnu::visibility("default")]] void free(void* pointer) {
   if (pointer == nullptr) return;
+  const craton::SignalSection section;
   SharedProgram* const program = owner_of(pointer);
   if (program == nullptr) return free_privately(pointer);
   const int before = errno;
@@ -173,6 +178,7 @@ extern "C" {
 }
 
 [[gnu::visibility("default")]] void* calloc(std::size_t count, std::size_t bytes) {
+  const craton::SignalSection section;
   SharedProgram* const program = sharing(__builtin_return_address(0));
   if (program == nullptr) return __libc_calloc(count, bytes);
   std::size_t all = 0;
@@ -187,6 +193,7 @@ extern "C" {
 }
 
 [[gnu::visibility("default")]] void* realloc(void* pointer, std::size_t bytes) {
+  const craton::SignalSection section;
   if (pointer == nullptr) {
     SharedProgram* const program = sharing(__builtin_return_address(0));
     return program == nullptr ? allocate_privately(bytes)
@@ -243,6 +250,7 @@ extern "C" {
 }
 
 [[gnu::visibility("hidden")]] void* craton_program_malloc(std::size_t bytes) {
+  const craton::SignalSection section;
   SharedProgram* const program = shared_program();
   return program == nullptr ? __libc_malloc(bytes) : allocate(*program, bytes, __builtin_return_address(0));
 }
@@ -257,6 +265,7 @@ extern "C" {
 namespace craton::posix {
 
 void* hand_over(void* own, std::size_t bytes) noexcept {
+  const craton::SignalSection section;
   SharedProgram* const program = shared_program();
   if (program == nullptr || own == nullptr) return own;
   void* const given = allocate(*program, bytes, __builtin_return_address(0));

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/futex.hpp"
+#include "base/signal_section.hpp"
 
 namespace craton::posix {
 
@@ -39,6 +40,7 @@ Monitor::Monitor(SharedProgram& program, fabric::HandlerId handler) : program_(p
 }
 
 void Monitor::inside(const void* object, FunctionRef<void()> step) {
+  const SignalSection section;
   try {
     space::Mutexes& mutexes = program_.space().mutexes();
     const space::MutexId mutex = program_.mutex_of(object);

@@ -6,9 +6,12 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/signal_section.hpp"
+
 extern "C" {
 
-// The allocator must work before anything else does, and libc names its own for this.
+// The allocator must work before anything else does, and libc names its own for this. In sections: a handler
+// of the program may make the runtime allocate.
 void* __libc_malloc(std::size_t bytes);
 void* __libc_calloc(std::size_t count, std::size_t bytes);
 void* __libc_realloc(void* pointer, std::size_t bytes);
@@ -16,25 +19,32 @@ void* __libc_memalign(std::size_t alignment, std::size_t bytes);
 void __libc_free(void* pointer);
 
 void* __wrap_malloc(std::size_t bytes) {
+  const craton::SignalSection section;
   return __libc_malloc(bytes);
 }
 void* __wrap_calloc(std::size_t count, std::size_t bytes) {
+  const craton::SignalSection section;
   return __libc_calloc(count, bytes);
 }
 void* __wrap_realloc(void* pointer, std::size_t bytes) {
+  const craton::SignalSection section;
   return __libc_realloc(pointer, bytes);
 }
 void* __wrap_memalign(std::size_t alignment, std::size_t bytes) {
+  const craton::SignalSection section;
   return __libc_memalign(alignment, bytes);
 }
 void* __wrap_aligned_alloc(std::size_t alignment, std::size_t bytes) {
+  const craton::SignalSection section;
   return __libc_memalign(alignment, bytes);
 }
 int __wrap_posix_memalign(void** pointer, std::size_t alignment, std::size_t bytes) {
+  const craton::SignalSection section;
   *pointer = __libc_memalign(alignment, bytes);
   return *pointer == nullptr ? 12 : 0;  // ENOMEM
 }
 void __wrap_free(void* pointer) {
+  const craton::SignalSection section;
   __libc_free(pointer);
 }
 

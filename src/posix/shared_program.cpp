@@ -15,6 +15,7 @@
 #include "base/error.hpp"
 #include "base/futex.hpp"
 #include "base/line_writer.hpp"
+#include "base/signal_section.hpp"
 #include "omp/process.hpp"
 #include "omp/settings.hpp"
 #include "posix/descriptors.hpp"
@@ -75,6 +76,9 @@ SharedProgram* shared_program() noexcept {
 
 void set_shared_program(SharedProgram* program) noexcept {
   running_program.store(program, std::memory_order_release);
+  if (program == nullptr) return signal_section::set_wake(nullptr, nullptr);
+  signal_section::set_wake([](void* fabric) noexcept { static_cast<fabric::Fabric*>(fabric)->notify(); },
+                           &program->fabric());
 }
 
 SharedProgram::SharedProgram()
@@ -269,8 +273,7 @@ void SharedProgram::wait_for_end() {
     if (now == exit_asked && !is_asked) {
       is_asked = true;
       pthread_t thread = 0;
-      if (stacks_->start(&thread, nullptr, &SharedProgram::exit_here, this) != 0)
-        end_at_once(asked_status());
+      if (stacks_->start(&thread, nullptr, &SharedProgram::exit_here, this) != 0) end_at_once(asked_status());
     }
     futex_wait(finished_, now, no_deadline);
   }

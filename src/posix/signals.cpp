@@ -2,12 +2,14 @@
 
 #include <sys/signalfd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
 
 #include "base/assert.hpp"
+#include "base/signal_section.hpp"
 #include "posix/descriptors.hpp"
 #include "posix/everywhere.hpp"
 #include "posix/foreign_memory.hpp"
@@ -29,9 +31,8 @@ namespace {
 
 constexpr int on_stack = SA_ONSTACK;
 
-/// What the program has set for a signal that the runtime keeps. Written with the lock, read in handlers.
-struct Kept {
-  std::atomic<int> signal{0};
+/// What the program has set. Written with the lock, read in handlers.
+struct Action {
   std::atomic<std::uint32_t> version{0};  ///< odd while the action changes
   struct sigaction action {};
 
@@ -49,7 +50,13 @@ struct Kept {
     }
   }
 };
+/// Of a signal that the runtime keeps.
+struct Kept : Action {
+  std::atomic<int> signal{0};
+};
 std::array<Kept, 4> kept;
+/// Of signals whose handlers wait while their thread is in the runtime: the kernel has run_or_keep_back().
+std::array<Action, NSIG> waiting;
 std::atomic_flag kept_lock = ATOMIC_FLAG_INIT;
 
 /// Signals for which the program itself has asked for SA_ONSTACK, and for which siginterrupt(signal, 1) was
@@ -113,18 +120,78 @@ class AllBlocked {
   sigset_t before_;
 };
 
+/// With all signals blocked.
+class ActionLock {
+ public:
+  ActionLock() noexcept {
+    while (kept_lock.test_and_set(std::memory_order_acquire)) {
+    }
+  }
+  ActionLock(const ActionLock&) = delete;
+  ActionLock& operator=(const ActionLock&) = delete;
+  ~ActionLock() { kept_lock.clear(std::memory_order_release); }
+
+ private:
+  const AllBlocked blocked_;
+};
+
+/// What an instruction causes cannot wait for anything.
+bool may_wait(int signal) noexcept {
+  constexpr std::array cannot{SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT, SIGSYS, SIGKILL, SIGSTOP};
+  return signal >= 1 && signal < NSIG && std::find(cannot.begin(), cannot.end(), signal) == cannot.end();
+}
+
+/// For the kernel, in place of the program's handler.
+void run_or_keep_back(int signal, siginfo_t* info, void* context) noexcept {
+  if (signal_section::keep_signal_back(signal, info, context)) return;
+  const struct sigaction action = waiting[static_cast<std::size_t>(signal)].get();
+  if ((static_cast<unsigned>(action.sa_flags) & static_cast<unsigned>(SA_RESETHAND)) != 0) {
+    struct sigaction usual {};
+    usual.sa_handler = SIG_DFL;
+    CRATON_REAL(sigaction)(signal, &usual, nullptr);
+  }
+  if ((action.sa_flags & SA_SIGINFO) != 0) return action.sa_sigaction(signal, info, context);
+  action.sa_handler(signal);
+}
+
+bool is_handler(const struct sigaction& action) noexcept {
+  return action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN;
+}
+
+int exchange_waiting(int signal, const struct sigaction* next, struct sigaction* before) noexcept {
+  Action& own = waiting[static_cast<std::size_t>(signal)];
+  const ActionLock lock;
+  const struct sigaction old = own.get();
+  struct sigaction now {};
+  if (next != nullptr) {
+    now = *next;
+    if (is_handler(now)) {
+      own.set(*next);
+      now.sa_sigaction = &run_or_keep_back;
+      now.sa_flags = static_cast<int>((static_cast<unsigned>(now.sa_flags) | unsigned{SA_SIGINFO}) &
+                                      ~static_cast<unsigned>(SA_RESETHAND));
+    }
+  }
+  struct sigaction was {};
+  if (CRATON_REAL(sigaction)(signal, next == nullptr ? nullptr : &now, &was) != 0) {
+    own.set(old);
+    return -1;
+  }
+  const bool was_ours = (was.sa_flags & SA_SIGINFO) != 0 && was.sa_sigaction == &run_or_keep_back;
+  if (before != nullptr) *before = was_ours ? old : was;
+  return 0;
+}
+
 int exchange(int signal, const struct sigaction* next, struct sigaction* before) noexcept {
   if (signal == SIGSEGV || signal == SIGBUS) {
     if (vm::exchange_next_action(signal, next, before)) return 0;
   } else if (Kept* const own = find_kept(signal); own != nullptr) {
-    const AllBlocked blocked;
-    while (kept_lock.test_and_set(std::memory_order_acquire)) {
-    }
+    const ActionLock lock;
     if (before != nullptr) *before = own->get();
     if (next != nullptr) own->set(*next);
-    kept_lock.clear(std::memory_order_release);
     return 0;
   }
+  if (may_wait(signal)) return exchange_waiting(signal, next, before);
   return CRATON_REAL(sigaction)(signal, next, before);
 }
 

@@ -13,6 +13,7 @@
 #include "base/assert.hpp"
 #include "base/error.hpp"
 #include "base/events.hpp"
+#include "base/signal_section.hpp"
 #include "coherence/block_lock.hpp"
 #include "fabric/lost_peer.hpp"
 #include "vm/fault_state.hpp"
@@ -126,6 +127,7 @@ void OwnedSegment::drop(std::uint64_t block) {
 // ---- Fences
 
 void OwnedSegment::before_release() {
+  const SignalSection section;
   if (!has_writes()) return;
   const std::lock_guard lock(lock_);
   put_writes();
@@ -163,6 +165,7 @@ void OwnedSegment::put_writes() {
 }
 
 void OwnedSegment::after_acquire() {
+  const SignalSection section;
   if (cached_count_.load() == 0) return;
   const std::lock_guard lock(lock_);
   put_writes();
@@ -187,6 +190,7 @@ void OwnedSegment::after_acquire() {
 // ---- Atomic instructions
 
 void OwnedSegment::run_atomic(void* address, std::size_t bytes, FunctionRef<void(void* target)> instruction) {
+  const SignalSection section;
   const auto offset = static_cast<std::uint64_t>(static_cast<std::byte*>(address) - data());
   const std::uint64_t block = offset / block_bytes;
   const fabric::Rank rank = owner(block);

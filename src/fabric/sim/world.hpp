@@ -67,7 +67,8 @@ class World {
   /// and in every loop that waits for memory to change. Not from a completion callback (fabric calls do it
   /// there). \throws RankKilled
   void preempt();
-  /// Lets others run now and then, as calls of the fabric do; from anywhere, handlers included. Throws nothing.
+  /// Lets others run now and then, as calls of the fabric do; from anywhere, handlers included. Throws
+  /// nothing.
   void maybe_switch() noexcept;
   /// The calling program computes for so long: its rank's messages are served meanwhile. Settles first what
   /// was charged. \throws RankKilled

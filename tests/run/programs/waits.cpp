@@ -184,7 +184,8 @@ void futures() {
   check_int("calls once", calls);
 }
 
-/// Objects of pthreads that are destroyed as soon as the standard lets them, while others are on their way out.
+/// Objects of pthreads that are destroyed as soon as the standard lets them, while others are on their way
+/// out.
 void ends() {
   // Two that take turns: who is told so destroys one, and makes it anew, before all come to the other.
   static pthread_barrier_t barriers[2];
