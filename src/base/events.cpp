@@ -11,7 +11,8 @@ namespace craton::events {
 
 namespace detail {
 constinit std::atomic<unsigned> wanted{0};
-}
+constinit thread_local std::atomic<std::uint64_t>* open_spans [[gnu::tls_model("initial-exec")]] = nullptr;
+}  // namespace detail
 
 namespace {
 
@@ -94,6 +95,23 @@ struct Thread {
   }
 };
 
+/// The open spans of a thread of the program, on a line of its own.
+struct alignas(64) Doing {
+  std::atomic<std::uint64_t> open_spans{0};
+};
+/// One for each that has attached. They live as long as the process: so do the threads of teams.
+constinit std::array<Doing, threads_most> doing{};
+constinit std::atomic<std::uint32_t> doing_count{0};
+
+/// Of all threads, while the process is watched.
+struct Watched {
+  std::atomic<std::uint64_t> faults{0};
+  std::atomic<std::uint64_t> bytes_in{0};
+  std::atomic<std::uint64_t> bytes_out{0};
+  std::atomic<std::uint64_t> messages{0};
+};
+constinit Watched watched_counts;
+
 std::array<std::atomic<Thread*>, threads_most> threads;
 std::atomic<std::uint32_t> thread_count{0};
 std::size_t events_a_thread = 0;
@@ -129,17 +147,62 @@ Thread* self() noexcept {
 
 void start(unsigned what, std::size_t room) noexcept {
   events_a_thread = (what & list) != 0 ? room : 0;
-  detail::wanted.store(what);
+  detail::wanted.fetch_or(what);
 }
 
 void attach() noexcept {
-  if (!wants(~0U)) return;
+  if (detail::open_spans == nullptr) {
+    // A count that has passed the end stays there; look() knows.
+    const std::uint32_t number = doing_count.fetch_add(1, std::memory_order_relaxed);
+    if (number < threads_most) detail::open_spans = &doing[number].open_spans;
+  }
+  if (!wants(kept)) return;
   Thread* const thread = self();
   if (thread == nullptr || thread->is_of_program.exchange(true)) return;
   detail::begin(Kind::compute, 0, 0);
 }
 
+void watch(bool wanted) noexcept {
+  if (wanted) {
+    detail::wanted.fetch_or(watched);
+  } else {
+    detail::wanted.fetch_and(~watched);
+  }
+}
+
+Look look() noexcept {
+  Look seen{.faults = watched_counts.faults.load(std::memory_order_relaxed),
+            .bytes_in = watched_counts.bytes_in.load(std::memory_order_relaxed),
+            .bytes_out = watched_counts.bytes_out.load(std::memory_order_relaxed),
+            .messages = watched_counts.messages.load(std::memory_order_relaxed)};
+  const std::size_t count = std::min<std::size_t>(doing_count.load(std::memory_order_relaxed), threads_most);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint64_t innermost = doing[i].open_spans.load(std::memory_order_relaxed) & 0xfU;
+    switch (innermost == 0 ? Kind::compute : static_cast<Kind>(innermost - 1)) {
+      case Kind::read_fault:
+      case Kind::write_fault:
+      case Kind::transfer:
+        ++seen.in_faults;
+        break;
+      case Kind::release:
+      case Kind::acquire:
+        ++seen.in_fences;
+        break;
+      case Kind::barrier:
+      case Kind::idle:
+        ++seen.waiting;
+        break;
+      default:
+        ++seen.computing;
+    }
+  }
+  return seen;
+}
+
 void detail::begin(Kind kind, std::uint64_t address, std::uint64_t code) noexcept {
+  if (wants(watched) && (kind == Kind::read_fault || kind == Kind::write_fault))
+    watched_counts.faults.fetch_add(1, std::memory_order_relaxed);
+  if (!wants(kept)) return;
   Thread* const thread = self();
   if (thread == nullptr) return;
   const std::size_t depth = thread->depth.load(std::memory_order_relaxed);
@@ -187,7 +250,13 @@ void detail::end() noexcept {
                .mark = 0});
 }
 
-void detail::count_message(std::size_t bytes) noexcept {
+void detail::count_message(std::size_t bytes, bool incoming) noexcept {
+  if (wants(watched)) {
+    watched_counts.messages.fetch_add(1, std::memory_order_relaxed);
+    (incoming ? watched_counts.bytes_in : watched_counts.bytes_out)
+        .fetch_add(bytes, std::memory_order_relaxed);
+  }
+  if (!wants(kept)) return;
   Thread* const thread = self();
   if (thread == nullptr) return;
   ++thread->messages;
@@ -214,7 +283,7 @@ void note(Kind kind, const void* address, std::size_t bytes, const void* code, s
 }
 
 std::uint64_t current_region() noexcept {
-  Thread* const thread = wants(~0U) ? self() : nullptr;
+  Thread* const thread = wants(kept) ? self() : nullptr;
   if (thread == nullptr) return 0;
   const std::uint64_t region = thread->current().region.get();
   return region != 0 ? region : thread->last_region;

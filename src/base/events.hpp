@@ -1,7 +1,7 @@
 /// \file
 /// What the threads of this process spend their time on. Each thread has a buffer of its own, which only it
 /// writes: spans of time that nest, summed up by region, and, where asked for, one event a span. Off, a span
-/// costs one load and one branch.
+/// costs one load, one branch, and a shift of the word that tells what the thread is doing.
 ///
 ///     region, a part of it   ├──── compute ────┤fault┤── compute ──┤ barrier ┤
 ///                                               └ transfer
@@ -42,6 +42,8 @@ inline constexpr std::array<std::string_view, kind_count> kind_names = {
 inline constexpr unsigned totals = 1;   ///< by region
 inline constexpr unsigned list = 2;     ///< every event
 inline constexpr unsigned sharing = 4;  ///< in the list: merges and allocations as well
+inline constexpr unsigned kept = totals | list | sharing;
+inline constexpr unsigned watched = 8;  ///< kept in no buffer: faults, bytes and messages, for look()
 
 /// As the buffer of a thread has it, and files.
 struct Event {
@@ -74,7 +76,10 @@ namespace detail {
 extern std::atomic<unsigned> wanted;
 void begin(Kind kind, std::uint64_t address, std::uint64_t code) noexcept;
 void end() noexcept;
-void count_message(std::size_t bytes) noexcept;
+void count_message(std::size_t bytes, bool incoming) noexcept;
+/// The spans of this thread that have not ended: four bits each, the kind and one, the innermost lowest;
+/// beyond sixteen the outer ones are forgotten. Only this thread writes it. Null before attach().
+extern constinit thread_local std::atomic<std::uint64_t>* open_spans [[gnu::tls_model("initial-exec")]];
 }  // namespace detail
 /// \endcond
 
@@ -91,10 +96,15 @@ void attach() noexcept;
 
 /// A span of the calling thread. For what must not throw between begin and end there is Span.
 inline void begin(Kind kind, const void* address = nullptr, const void* code = nullptr) noexcept {
+  if (std::atomic<std::uint64_t>* const open = detail::open_spans; open != nullptr)
+    open->store(open->load(std::memory_order_relaxed) << 4U | (static_cast<std::uint64_t>(kind) + 1),
+                std::memory_order_relaxed);
   if (wants(~0U)) [[unlikely]]
     detail::begin(kind, reinterpret_cast<std::uintptr_t>(address), reinterpret_cast<std::uintptr_t>(code));
 }
 inline void end() noexcept {
+  if (std::atomic<std::uint64_t>* const open = detail::open_spans; open != nullptr)
+    open->store(open->load(std::memory_order_relaxed) >> 4U, std::memory_order_relaxed);
   if (wants(~0U)) [[unlikely]]
     detail::end();
 }
@@ -115,16 +125,33 @@ class Span {
   ~Span() { end(); }
 };
 
-/// An operation on another rank's memory, or a message, was begun.
-inline void count_message(std::size_t bytes) noexcept {
+/// An operation on another rank's memory, or a message, was begun. \param incoming the bytes come to this
+/// rank
+inline void count_message(std::size_t bytes, bool incoming = false) noexcept {
   if (wants(~0U)) [[unlikely]]
-    detail::count_message(bytes);
+    detail::count_message(bytes, incoming);
 }
 /// With `sharing`, adds what is no span. Region and time are filled in.
 void note(Kind kind, const void* address, std::size_t bytes, const void* code = nullptr,
           std::uint8_t mark = 0) noexcept;
 /// The region that the calling thread is in, or was in last; 0: none.
 std::uint64_t current_region() noexcept;
+
+/// What this process is doing at the moment, and what it has done while it was watched.
+struct Look {
+  // Threads of the program, by what they are in.
+  std::uint32_t computing = 0;
+  std::uint32_t in_faults = 0;
+  std::uint32_t in_fences = 0;
+  std::uint32_t waiting = 0;  ///< in barriers, or without a region
+  std::uint64_t faults = 0;
+  std::uint64_t bytes_in = 0;
+  std::uint64_t bytes_out = 0;
+  std::uint64_t messages = 0;
+};
+/// Whether faults, bytes and messages are counted for look() from now on. Any thread.
+void watch(bool wanted) noexcept;
+Look look() noexcept;
 
 /// What the threads have so far; those that go on are seen as they are at the moment.
 struct ThreadRecord {

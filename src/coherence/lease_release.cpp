@@ -181,7 +181,8 @@ void LeaseRelease::acquire_shown(fabric::Rank rank, std::uint32_t site) {
     return;
   }
   acquire_notices(signature, site);
-  while (before < version && !acquired.compare_exchange_weak(before, version, std::memory_order_acq_rel)) {
+  const auto is_news = [&] { return static_cast<std::int64_t>(version - before) > 0; };  // versions wrap
+  while (is_news() && !acquired.compare_exchange_weak(before, version, std::memory_order_acq_rel)) {
   }
 }
 

@@ -82,7 +82,7 @@ class Fabric {
 
   /// Copies `bytes` bytes (0 and up) from a region to local memory.
   void get(void* destination, RemoteAddress source, std::size_t bytes, Completion& completion) {
-    events::count_message(bytes);
+    events::count_message(bytes, true);
     if (const std::byte* from = direct_range(source, bytes)) [[likely]] {
       copy_in(destination, from, bytes);
       completion.finish_inline(Status::ok);

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/events.hpp"
 
 namespace craton::job {
 
@@ -151,6 +152,10 @@ bool ControlChannel::serve(const Handlers& handlers) {
   while (const std::optional<Frame> frame = reader_.next()) {
     if (frame->kind == FrameKind::where) {
       send_at_once(FrameKind::activity, handlers.activity().encode());
+    } else if (frame->kind == FrameKind::look) {
+      const bool wanted = decode_number(frame->body) != 0;
+      events::watch(wanted);
+      if (wanted) send_at_once(FrameKind::seen, handlers.look().encode());
     } else if (frame->kind == FrameKind::lost) {
       const Rank lost = decode_number(frame->body);
       if (lost < size_ && lost != rank_) handlers.lost(lost);

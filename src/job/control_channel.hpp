@@ -46,6 +46,7 @@ class ControlChannel final : public fabric::Bootstrap {
   struct Handlers {
     std::function<RankActivity()> activity;  ///< what is this rank doing? Any field but the rank
     std::function<void(Rank)> lost;          ///< another rank has died
+    std::function<RankLook()> look;          ///< as activity, for who watches
   };
   /// Handles what has come, without blocking. If the launcher has gone, ends the process: nobody would end it
   /// otherwise, and its application may compute for ever. \returns true

@@ -17,7 +17,7 @@
 
 namespace craton::job {
 
-/// Who sends what to whom: L the launcher, N a node daemon, R a rank.
+/// Who sends what to whom: L the launcher, N a node daemon, R a rank, W who watches the job (craton top).
 enum class FrameKind : std::uint16_t {
   hello = 1,      ///< N→L: NodeHello, the first frame
   prepare,        ///< L→N: StartOrder; look whether the program can be started
@@ -46,9 +46,13 @@ enum class FrameKind : std::uint16_t {
   peer_lost,      ///< R→N→L: the rank has lost the connection to another
   lost,           ///< L→N→R: a rank has died
   fault,          ///< N→L: rank, text: the rank broke the rules of this protocol
-  ended,  ///< R→N→L: the program has ended with this exit code; so does the job, and nothing is wrong
+  ended,     ///< R→N→L: the program has ended with this exit code; so does the job, and nothing is wrong
+  look,      ///< L→N→R: what are you doing, and what have you done? (rank,) 0: nobody watches any more
+  seen,      ///< R→N→L: RankLook
+  watch,     ///< W→L: what have you seen of the job? From now on it looks
+  job_seen,  ///< L→W: JobLook
 };
-inline constexpr FrameKind last_frame_kind = FrameKind::ended;
+inline constexpr FrameKind last_frame_kind = FrameKind::job_seen;
 
 struct Frame {
   FrameKind kind;

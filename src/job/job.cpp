@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/events.hpp"
 #include "job/rank_process.hpp"
 
 namespace craton::job {
@@ -153,7 +154,8 @@ Job::Job(std::unique_ptr<Clock> clock, Found found, const Options& options)
   fabric_.set_peer_lost_handler(&Job::peer_lost, this);
   if (found_.control == nullptr) return;
   const ControlChannel::Handlers handlers{.activity = [this] { return activity(); },
-                                          .lost = [this](Rank rank) { fabric_.declare_lost(rank); }};
+                                          .lost = [this](Rank rank) { fabric_.declare_lost(rank); },
+                                          .look = [this] { return look(); }};
   watched_ = true;
   fabric_.progress().watch(found_.control->fd(),
                            [this, handlers] { return found_.control->serve(handlers); });
@@ -201,6 +203,10 @@ RankActivity Job::activity() const noexcept {
           .barrier = word & ((std::uint64_t{1} << 56U) - 1),
           .since_ns = static_cast<std::uint64_t>(clock_->now_ns() -
                                                  activity_since_ns_.load(std::memory_order_relaxed))};
+}
+
+RankLook Job::look() const noexcept {
+  return {.rank = rank(), .at_ns = static_cast<std::uint64_t>(clock_->now_ns()), .look = events::look()};
 }
 
 void Job::fail(const char* asked, Status status) const {

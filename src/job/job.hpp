@@ -67,6 +67,7 @@ class Job {
   static void peer_lost(void* context, fabric::Rank peer) noexcept;
   void set_activity(Activity activity, std::uint64_t barrier) noexcept;
   RankActivity activity() const noexcept;
+  RankLook look() const noexcept;
   [[noreturn]] void fail(const char* asked, fabric::Status status) const;
 
   const Options options_;

@@ -45,7 +45,9 @@ Launcher::Launcher(const LaunchRequest& request)
               [this](Rank rank, std::size_t bytes) { credit_output(rank, bytes); }),
       ranks_(size_),
       exchange_parts_(size_),
-      credit_(size_, 0) {
+      credit_(size_, 0),
+      watchers_(
+          loop_, [this] { return told(); }, [this](bool wanted) { look(wanted); }) {
   if (::getrandom(secret_.data(), secret_.size(), 0) != static_cast<ssize_t>(secret_.size())) {
     throw Error::from_errno("cannot make the secret of the job", errno);
   }
@@ -161,6 +163,7 @@ void Launcher::from_rank(std::size_t index, const Frame& frame) {
       RankRecord& rank = record(index, decode_number(frame.body));
       rank.joined = true;
       rank.ready = rank.finalized = false;
+      rank.is_seen = true;
       return;
     }
     case FrameKind::ready:
@@ -179,6 +182,12 @@ void Launcher::from_rank(std::size_t index, const Frame& frame) {
       record(index, activity.rank).answer = activity;
       if (asked_where_ && all_have_answered()) time_is_over();
       return;
+    }
+    case FrameKind::seen: {
+      const RankLook seen = RankLook::decode(frame.body);
+      RankRecord& rank = record(index, seen.rank);
+      rank.is_seen = true;
+      return rank.seen.add(seen);
     }
     case FrameKind::peer_lost: {
       const RankNumber report = RankNumber::decode(frame.body);

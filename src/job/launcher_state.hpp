@@ -1,6 +1,6 @@
 /// \file
-/// The launcher's insides, shared by launcher.cpp (talking to nodes and users) and launcher_end.cpp (why and
-/// how the job ends).
+/// The launcher's insides, shared by launcher.cpp (talking to nodes and users), launcher_watch.cpp (telling
+/// who watches) and launcher_end.cpp (why and how the job ends).
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,7 @@
 #include "job/messages.hpp"
 #include "job/node_link.hpp"
 #include "job/output.hpp"
+#include "job/watch.hpp"
 
 namespace craton::job {
 
@@ -41,6 +42,8 @@ class Launcher {
     bool finalized = false;
     std::optional<Rank> blamed;  ///< the first rank that it lost the connection to
     std::optional<RankActivity> answer;
+    JobLook::Row seen;    ///< since somebody first watched; host, pid and phase are filled in when told
+    bool is_seen = true;  ///< it has answered the last look
   };
 
   // launcher.cpp
@@ -58,6 +61,10 @@ class Launcher {
   void watch_input(bool wanted);
   void read_input();
   void take_signal(int number);
+
+  // launcher_watch.cpp
+  void look(bool wanted);
+  JobLook told() const;
 
   // launcher_end.cpp
   std::string name_rank(Rank rank) const;
@@ -98,6 +105,8 @@ class Launcher {
   bool input_open_ = false;
   bool input_watched_ = false;
   bool input_waitable_ = true;  ///< false for a regular file
+
+  Watchers watchers_;
 
   int last_signal_ = 0;  ///< of those that ask for the end
   bool asked_again_ = false;

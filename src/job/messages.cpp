@@ -116,6 +116,87 @@ RankActivity RankActivity::decode(std::string_view bytes) {
   return state;
 }
 
+std::string RankLook::encode() const {
+  return BodyWriter()
+      .u32(rank)
+      .u64(at_ns)
+      .u32(look.computing)
+      .u32(look.in_faults)
+      .u32(look.in_fences)
+      .u32(look.waiting)
+      .u64(look.faults)
+      .u64(look.bytes_in)
+      .u64(look.bytes_out)
+      .u64(look.messages)
+      .take();
+}
+RankLook RankLook::decode(std::string_view bytes) {
+  BodyReader body(bytes);
+  RankLook seen;
+  seen.rank = body.u32();
+  seen.at_ns = body.u64();
+  for (std::uint32_t* const threads :
+       {&seen.look.computing, &seen.look.in_faults, &seen.look.in_fences, &seen.look.waiting})
+    *threads = body.u32();
+  for (std::uint64_t* const count :
+       {&seen.look.faults, &seen.look.bytes_in, &seen.look.bytes_out, &seen.look.messages})
+    *count = body.u64();
+  body.done();
+  return seen;
+}
+
+void JobLook::Row::add(const RankLook& seen) {
+  ++looks;
+  at_ns = seen.at_ns;
+  threads = seen.look.computing + seen.look.in_faults + seen.look.in_fences + seen.look.waiting;
+  computing += seen.look.computing;
+  in_faults += seen.look.in_faults;
+  in_fences += seen.look.in_fences;
+  waiting += seen.look.waiting;
+  faults = seen.look.faults;
+  bytes_in = seen.look.bytes_in;
+  bytes_out = seen.look.bytes_out;
+  messages = seen.look.messages;
+}
+
+std::string JobLook::encode() const {
+  BodyWriter body;
+  body.u32(pid).u32(static_cast<std::uint32_t>(command.size()));
+  for (const std::string& word : command) body.text(word);
+  body.u32(static_cast<std::uint32_t>(ranks.size()));
+  for (const Row& row : ranks) {
+    body.text(row.host).u32(row.pid).u8(static_cast<std::uint8_t>(row.phase)).u32(row.threads);
+    for (const std::uint64_t value : {row.looks, row.at_ns, row.computing, row.in_faults, row.in_fences,
+                                      row.waiting, row.faults, row.bytes_in, row.bytes_out, row.messages})
+      body.u64(value);
+  }
+  return body.take();
+}
+JobLook JobLook::decode(std::string_view bytes) {
+  BodyReader body(bytes);
+  JobLook seen;
+  seen.pid = body.u32();
+  const std::uint32_t words = checked_count(body, 4);
+  if (words == 0) bad_value("the number of words of the command", 0);
+  for (std::uint32_t i = 0; i < words; ++i) seen.command.push_back(body.text());
+  const std::uint32_t ranks = checked_count(body, 4 + 4 + 1 + 4 + 10 * 8);
+  for (std::uint32_t i = 0; i < ranks; ++i) {
+    Row& row = seen.ranks.emplace_back();
+    row.host = body.text();
+    row.pid = body.u32();
+    const std::uint8_t phase = body.u8();
+    if (phase > static_cast<std::uint8_t>(last_rank_phase)) bad_value("a rank's phase", phase);
+    row.phase = static_cast<RankPhase>(phase);
+    row.threads = body.u32();
+    for (std::uint64_t* const value :
+         {&row.looks, &row.at_ns, &row.computing, &row.in_faults, &row.in_fences, &row.waiting, &row.faults,
+          &row.bytes_in, &row.bytes_out, &row.messages})
+      *value = body.u64();
+  }
+  body.done();
+  return seen;
+}
+
 std::string RankBytes::encode() const {
   return BodyWriter().u32(rank).rest(bytes).take();
 }

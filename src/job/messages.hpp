@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/events.hpp"
 #include "fabric/bootstrap.hpp"
 #include "fabric/types.hpp"
 
@@ -16,7 +17,7 @@ namespace craton::job {
 using fabric::Rank;
 
 /// Changes with the meaning of any frame: launcher and nodes must be of one version.
-inline constexpr std::uint32_t control_version = 2;
+inline constexpr std::uint32_t control_version = 3;
 
 /// Which of a rank's two output streams.
 enum class Stream : std::uint8_t { out = 0, error = 1 };
@@ -83,6 +84,50 @@ struct RankActivity {
 
   std::string encode() const;
   static RankActivity decode(std::string_view body);
+};
+
+/// What a rank was seen to do at a moment.
+struct RankLook {
+  Rank rank = 0;
+  std::uint64_t at_ns = 0;  ///< by the rank's own clock
+  events::Look look;
+
+  std::string encode() const;
+  static RankLook decode(std::string_view body);
+};
+
+/// How far a rank has come, as the launcher knows.
+enum class RankPhase : std::uint8_t { starting = 0, running, ended };
+inline constexpr RankPhase last_rank_phase = RankPhase::ended;
+
+/// All that the launcher has seen of a job since it began to look.
+struct JobLook {
+  struct Row {
+    std::string host;
+    std::uint32_t pid = 0;
+    RankPhase phase = RankPhase::starting;
+    std::uint64_t looks = 0;  ///< answers of the rank
+    std::uint64_t at_ns = 0;  ///< of the last one, by the rank's own clock
+    std::uint32_t threads = 0;
+    // Sums over the answers, of threads.
+    std::uint64_t computing = 0;
+    std::uint64_t in_faults = 0;
+    std::uint64_t in_fences = 0;
+    std::uint64_t waiting = 0;
+    // As the last answer has them.
+    std::uint64_t faults = 0;
+    std::uint64_t bytes_in = 0;
+    std::uint64_t bytes_out = 0;
+    std::uint64_t messages = 0;
+
+    void add(const RankLook& seen);
+  };
+  std::uint32_t pid = 0;             ///< of the launcher
+  std::vector<std::string> command;  ///< at least the program
+  std::vector<Row> ranks;
+
+  std::string encode() const;
+  static JobLook decode(std::string_view body);
 };
 
 /// A body that is a rank and then bytes.

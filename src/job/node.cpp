@@ -88,6 +88,13 @@ void Node::from_launcher(const Frame& frame) {
       return pass_on(static_cast<int>(decode_number(frame.body)));
     case FrameKind::end:
       return end_processes(TimeNs{decode_number(frame.body)} * 1'000'000);
+    case FrameKind::look: {
+      const RankNumber order = RankNumber::decode(frame.body);
+      LocalRank* rank = find(order.rank);
+      if (rank != nullptr && rank->joined && !rank->finalized)
+        rank->control->send(FrameKind::look, encode_number(order.number));
+      return;
+    }
     case FrameKind::exchanged:
     case FrameKind::where:
     case FrameKind::lost:
@@ -198,6 +205,11 @@ void Node::from_rank(LocalRank& rank, const Frame& frame) {
       RankActivity activity = RankActivity::decode(frame.body);
       activity.rank = rank.rank;
       return launcher_.send(FrameKind::activity, activity.encode());
+    }
+    case FrameKind::seen: {
+      RankLook seen = RankLook::decode(frame.body);
+      seen.rank = rank.rank;
+      return launcher_.send(FrameKind::seen, seen.encode());
     }
     case FrameKind::ended:
       return launcher_.send(FrameKind::ended, RankNumber{rank.rank, decode_number(frame.body)}.encode());

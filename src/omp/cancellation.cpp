@@ -27,6 +27,11 @@ Cancellation::Cancellation(Runtime& runtime, TaskPool& tasks)
     : runtime_(runtime), tasks_(tasks), is_allowed_(runtime.settings().cancellation) {}
 
 void Cancellation::begin(const Loops::Shape& shape, std::uint32_t region) {
+  // Numbers of regions come again. What is there of the next one already stays.
+  std::uint32_t ended = region_ + 1;
+  cancelled_region_.compare_exchange_strong(ended, 0);
+  std::uint64_t share = cancelled_share_.load(std::memory_order_relaxed);
+  if (share >> 32U == region_ + std::uint64_t{1}) cancelled_share_.compare_exchange_strong(share, 0);
   shape_ = shape;
   region_ = region;
   meetings_ = 0;
@@ -46,13 +51,13 @@ void Cancellation::cancel_region() {
 
 void Cancellation::cancel_share() {
   const std::uint64_t share = share_id();
-  cancelled_share_.store(share, std::memory_order_release);
+  note_share(share);
   send(share);
 }
 
 void Cancellation::send(std::uint64_t share) {
   const Message message{.kind = Message::Kind::cancelled,
-                        .region = region_,
+                        .region = region_.load(std::memory_order_relaxed),
                         .id = share,
                         .value = 0,
                         .part = 0,
@@ -66,9 +71,19 @@ void Cancellation::send(std::uint64_t share) {
 }
 
 void Cancellation::arrived(const Message& message) noexcept {
-  if (message.id != 0) return cancelled_share_.store(message.id, std::memory_order_release);
+  // Late, of a region that has ended.
+  if (static_cast<std::int16_t>(message.region - region_) < 0) return;
+  if (message.id != 0) return note_share(message.id);
   cancelled_region_.store(message.region + 1, std::memory_order_release);
   tasks_.wake();
+}
+
+/// One of an earlier meeting may come late.
+void Cancellation::note_share(std::uint64_t share) noexcept {
+  std::uint64_t seen = cancelled_share_.load(std::memory_order_relaxed);
+  while (!(seen >> 32U == share >> 32U && seen >= share) &&
+         !cancelled_share_.compare_exchange_weak(seen, share, std::memory_order_acq_rel)) {
+  }
 }
 
 void Cancellation::come(bool is_at_end, std::uint64_t share) noexcept {

@@ -67,12 +67,13 @@ class Cancellation {
   /// Not 0. Static loops have no number: the compiler makes them without the runtime.
   std::uint64_t share_id() const noexcept { return (region_ + std::uint64_t{1}) << 32U | (meetings_ + 1); }
   void send(std::uint64_t share);
+  void note_share(std::uint64_t share) noexcept;
 
   Runtime& runtime_;
   TaskPool& tasks_;
   const bool is_allowed_;
   Loops::Shape shape_;
-  std::uint32_t region_ = 0;
+  std::atomic<std::uint32_t> region_{0};
   std::atomic<std::uint32_t> cancelled_region_{0};  ///< its number, plus 1
   std::atomic<std::uint64_t> cancelled_share_{0};   ///< its id
   // Of the threads of this rank that have come to the present meeting.

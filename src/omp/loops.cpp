@@ -9,7 +9,8 @@ namespace craton::omp {
 
 namespace {
 
-constexpr unsigned turn_shift = 48;
+constexpr unsigned turn_shift = 40;
+constexpr std::uint32_t turn_mask = (std::uint32_t{1} << (64 - turn_shift)) - 1;
 constexpr std::uint64_t given_mask = (std::uint64_t{1} << turn_shift) - 1;
 /// A share of the rest for each rank is so many times smaller than an even one.
 constexpr std::uint64_t shares_a_rank = 2;
@@ -17,8 +18,14 @@ constexpr std::uint64_t shares_a_rank = 2;
 constexpr std::uint64_t ceiling(std::uint64_t number, std::uint64_t divisor) noexcept {
   return number / divisor + (number % divisor != 0 ? 1 : 0);
 }
-constexpr std::uint16_t turn_of(std::uint64_t number) noexcept {
-  return static_cast<std::uint16_t>(number / loop_words + 1);
+constexpr std::uint32_t turn_of(std::uint64_t number) noexcept {
+  return static_cast<std::uint32_t>(number / loop_words + 1) & turn_mask;
+}
+/// How many turns a word is ahead. A word that nobody has changed for half of all turns would seem to be.
+constexpr std::int32_t turns_ahead(std::uint64_t word, std::uint32_t turn) noexcept {
+  constexpr unsigned unused = 32 - (64 - turn_shift);
+  const auto difference = static_cast<std::uint32_t>(word >> turn_shift) - turn;
+  return static_cast<std::int32_t>(difference << unused) >> unused;
 }
 
 }  // namespace
@@ -112,12 +119,12 @@ void Loops::take_share(Slot& slot, const LoopPosition& position, std::uint64_t u
   unsigned scale = 0;
   while (units >> scale > given_mask / 2) ++scale;
   const std::uint64_t total = ceiling(units, std::uint64_t{1} << scale);
-  const std::uint16_t turn = turn_of(position.number);
+  const std::uint32_t turn = turn_of(position.number);
   fabric::RemoteAddress word = words_;
   word.offset += position.number % loop_words * sizeof(std::uint64_t);
   for (;;) {
     const std::uint64_t seen = slot.seen;
-    const auto ahead = static_cast<std::int16_t>(static_cast<std::uint16_t>(seen >> turn_shift) - turn);
+    const std::int32_t ahead = turns_ahead(seen, turn);
     const std::uint64_t given = ahead < 0 ? 0 : seen & given_mask;
     const std::uint64_t rest = ahead > 0 || given >= total ? 0 : total - given;
     std::uint64_t share = rest / (shares_a_rank * shape_.ranks);

@@ -108,11 +108,15 @@ Task* TaskPool::take(Pick pick, const Task* parent, const TaskGroup* group) {
   Task* task = first_;
   if (pick != Pick::any) {
     // The newest first: what it needs is still near, and few tasks wait at a time.
-    const auto fits = [&](const Task& one) {
-      return pick == Pick::children ? one.parent == parent : one.group == group;
+    const auto find = [&](auto fits) {
+      Task* one = has_priorities_ ? first_ : last_;
+      while (one != nullptr && !fits(*one)) one = has_priorities_ ? one->after : one->before;
+      return one;
     };
-    task = has_priorities_ ? first_ : last_;
-    while (task != nullptr && !fits(*task)) task = has_priorities_ ? task->after : task->before;
+    task = nullptr;
+    if (pick == Pick::group) task = find([&](const Task& one) { return one.group == group; });
+    // Those of a group may wait for older children of the same parent, outside of it.
+    if (task == nullptr) task = find([&](const Task& one) { return one.parent == parent; });
   }
   if (task != nullptr) unlink(*task);
   return task;
@@ -144,7 +148,8 @@ void TaskPool::run(Thread& thread, Task& task) {
 }
 
 void TaskPool::finish(Task& task) {
-  if (task.ends_to_come.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  // Not its end yet: its maker may wait for just this event. The task may be gone.
+  if (task.ends_to_come.fetch_sub(1, std::memory_order_acq_rel) != 1) return wake();
   if (task.allocation != nullptr) runtime_.give_block(task.allocation, task.block_bytes);
   Loan* const loan = task.loan;
   bool is_last_of_loan = false;

@@ -137,6 +137,8 @@ void Team::meet_all(Meeting kind, std::uint32_t site) {
                                   [&] { return meetings_.load(std::memory_order_acquire) != meeting; });
   }
   tasks_.drain(self());
+  // Where a region is cancelled not all threads come to a reduction.
+  parts_given_.store(0, std::memory_order_relaxed);
   // Not earlier: who enters the region late starts from the number before it.
   if (kind == Meeting::end) shares_ = std::max(self().state.shares, cancellation_.last_share());
   arrived_.store(0, std::memory_order_relaxed);

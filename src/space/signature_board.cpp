@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <vector>
 
 #include "base/assert.hpp"
@@ -15,8 +16,10 @@ constexpr std::size_t turn_at = sizeof(std::uint64_t);
 constexpr std::size_t ring_at = fabric::line_bytes;
 constexpr std::size_t least_ring_bytes = std::size_t{256} * 1024;
 
-// The head: where the signature begins (counted without wrapping), and how long it is.
+// The head: where the signature begins, and how long it is. Positions count on until 2^40, which the ring, a
+// power of two, divides.
 constexpr unsigned size_bits = 24;
+constexpr std::uint64_t position_mask = ~std::uint64_t{0} >> size_bits;
 constexpr std::uint64_t head_of(std::uint64_t position, std::size_t bytes) noexcept {
   return position << size_bits | bytes;
 }
@@ -29,13 +32,15 @@ constexpr std::size_t bytes_of(std::uint64_t head) noexcept {
 
 }  // namespace
 
-SignatureBoard::SignatureBoard(fabric::Fabric& fabric, fabric::RegionId region, std::size_t notice_capacity)
+SignatureBoard::SignatureBoard(fabric::Fabric& fabric, fabric::RegionId region, std::size_t notice_capacity,
+                               std::uint64_t shown_bytes)
     : fabric_(fabric),
       region_(region),
       notice_capacity_(notice_capacity),
       max_bytes_(coherence::Signature::head_bytes + notice_capacity * sizeof(coherence::WriteNotice)),
-      ring_bytes_(std::max(least_ring_bytes, 8 * max_bytes_)),
-      memory_("craton signatures", ring_at + ring_bytes_) {
+      ring_bytes_(std::bit_ceil(std::max(least_ring_bytes, 8 * max_bytes_))),
+      memory_("craton signatures", ring_at + ring_bytes_),
+      next_(shown_bytes) {
   CRATON_ASSERT(max_bytes_ < std::size_t{1} << size_bits);
   fabric_.register_region(region_, memory_);
 }
@@ -93,7 +98,7 @@ coherence::Signature SignatureBoard::look(fabric::Rank rank, std::uint64_t& vers
     get(&now, 0, sizeof now);
     // The writer may be at the one after `now`, and may have skipped the end of the ring for it.
     const std::uint64_t written_to = position_of(now) + bytes_of(now) + 2 * max_bytes_;
-    if (written_to - position_of(head) <= ring_bytes_) {
+    if (((written_to - position_of(head)) & position_mask) <= ring_bytes_) {
       const bool whole = signature.merge_encoded(bytes);
       CRATON_ASSERT(whole);
       version = head;

@@ -23,8 +23,10 @@ namespace craton::space {
 
 class SignatureBoard final : public coherence::SignatureExchange {
  public:
-  /// Collective: registers `region`. \param notice_capacity of the signatures
-  SignatureBoard(fabric::Fabric& fabric, fabric::RegionId region, std::size_t notice_capacity);
+  /// Collective: registers `region`. \param notice_capacity of the signatures \param shown_bytes as if so
+  /// many had been shown before
+  SignatureBoard(fabric::Fabric& fabric, fabric::RegionId region, std::size_t notice_capacity,
+                 std::uint64_t shown_bytes = 0);
   /// Collective. Instead of the destructor's doing it, which could not tell of a dead rank. \throws Error
   /// peer_lost
   void close();
@@ -44,7 +46,7 @@ class SignatureBoard final : public coherence::SignatureExchange {
   const std::size_t max_bytes_;  ///< of a signature
   const std::size_t ring_bytes_;
   fabric::RegionMemory memory_;
-  std::uint64_t next_ = 0;  ///< where the next signature goes, counted without wrapping
+  std::uint64_t next_;  ///< where the next signature goes, counted without wrapping
 };
 
 }  // namespace craton::space

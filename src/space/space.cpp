@@ -139,6 +139,7 @@ Space::Space(fabric::Fabric& fabric, const SpaceOptions& options)
 }
 
 Space::~Space() {
+  heartbeat_.stop();
   end_service();
   protocol_.set_fence_listener(nullptr);
   owned_.reset();

@@ -183,6 +183,13 @@ TEST(Messages, RoundTripAndRefuseEveryOtherLength) {
   expect_strict(
       RankActivity{.rank = 3, .activity = Activity::in_barrier, .barrier = 1ULL << 40U, .since_ns = ~0ULL});
   expect_strict(RankNumber{.rank = 3, .number = 0x80000001});
+  expect_strict(RankLook{.rank = 3,
+                         .at_ns = 1ULL << 40U,
+                         .look = {.computing = 1, .waiting = 2, .faults = 5, .messages = ~0ULL}});
+  expect_strict(
+      JobLook{.pid = 5,
+              .command = {"cg", "A"},
+              .ranks = {{.host = "a host", .pid = 7, .phase = RankPhase::running, .looks = 3}, {}}});
 }
 
 TEST(Messages, UnknownEnumeratorsAreRefused) {
@@ -191,6 +198,9 @@ TEST(Messages, UnknownEnumeratorsAreRefused) {
   EXPECT_NE(protocol_error_of([&] { RankActivity::decode(activity); }), "");
   std::string output = RankOutput{.rank = 1, .stream = Stream::error, .bytes = "x"}.encode();
   EXPECT_EQ(RankOutput::decode(output).bytes, "x");
+  JobLook job{.pid = 5, .command = {"cg"}, .ranks = {{}}};
+  job.ranks[0].phase = static_cast<RankPhase>(static_cast<int>(last_rank_phase) + 1);
+  EXPECT_NE(protocol_error_of([&] { JobLook::decode(job.encode()); }), "");
   output[4] = 2;
   EXPECT_NE(protocol_error_of([&] { RankOutput::decode(output); }), "");
 }

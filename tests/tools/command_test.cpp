@@ -124,6 +124,9 @@ INSTANTIATE_TEST_SUITE_P(, WrongCommandLine, testing::Values(
   WrongLine{{"info", "me"}, "craton info takes no argument \"me\""},
   WrongLine{{"info", "--man"}, "craton info: --markdown and --man need --options"},
   WrongLine{{"info", "--options", "--man", "--json"}, "craton info takes one of --json, --markdown and --man"},
+  WrongLine{{"top", "me"}, "craton top takes no argument \"me\""},
+  WrongLine{{"top", "--onec"}, "unknown flag --onec; did you mean --once?"},
+  WrongLine{{"top", "--interval", "1ms"}, "cannot use \"1ms\" of flag --interval: below the minimum of 100ms (it takes a time such as 20us, 1.5s or 5min, from 100ms to 1000s)"},
   WrongLine{{"doctor", "--jsno"}, "unknown flag --jsno; did you mean --json?"},
   WrongLine{{"version", "1"}, "craton version takes no argument \"1\""}));
 // clang-format on
@@ -141,7 +144,7 @@ TEST(Command, TellsItsVersion) {
 TEST(Command, HelpListsCommandsAndEveryFlagOfTheTable) {
   const Outcome all = craton_command({"--help"});
   EXPECT_EQ(all.exit_code, 0);
-  for (const char* name : {"run", "info", "doctor", "version"})
+  for (const char* name : {"run", "top", "info", "doctor", "version"})
     EXPECT_NE(all.out.find(name), std::string::npos) << name;
   EXPECT_EQ(all.out.find("_node"), std::string::npos) << "the daemon of a host is not for users";
   const Outcome run = craton_command({"run", "--help"});

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "base/options.hpp"
 #include "job/launcher.hpp"
 
@@ -54,6 +55,18 @@ struct InfoRequest {
 
 /// `craton info`: prints version, build, transports, options and what this machine allows. \returns 0
 int info_main(const InfoRequest& request);
+
+/// What `craton top` was asked for.
+struct TopRequest {
+  std::string job;  ///< the pid of a craton run, or the name of a program; "": the only job
+  TimeNs interval_ns = 0;
+  bool once = false;
+  bool json = false;
+};
+
+/// `craton top`: shows what the ranks of a running job do, until it ends. \returns 0, or 1 if the job ended
+/// before anything could be told
+int top_main(const TopRequest& request);
 
 /// `craton doctor`: checks the machine and prints each finding with its remedy. \returns 1 if it found a
 /// problem

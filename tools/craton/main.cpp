@@ -4,6 +4,7 @@
 /// code 2.
 #include <CLI/CLI.hpp>
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/option_value.hpp"
 #include "base/options.hpp"
 #include "commands.hpp"
 #include "fabric/types.hpp"
@@ -185,6 +187,47 @@ int start_info(const CLI::App& info) {
   return info_main(request);
 }
 
+/// The time from one table to the next. No line of the table of options: it is nothing that jobs have.
+constexpr OptionSpec interval_spec = {.id = {},
+                                      .name = "interval",
+                                      .type = OptionType::duration,
+                                      .scope = OptionScope::launcher,
+                                      .default_text = "1s",
+                                      .help = "The time from one table to the next",
+                                      .minimum = 100 * option_limits::ms,
+                                      .maximum = 1'000 * option_limits::s};
+
+CLI::App* add_top(CLI::App& app) {
+  CLI::App* top = app.add_subcommand("top", "Shows what the ranks of a running job do, until it ends");
+  top->add_option("--job", "The pid of its craton run, or the name of its program; needed where several run")
+      ->type_name("PID|NAME")
+      ->expected(1);
+  const std::string interval_help = fmt::format("{} [{}]", interval_spec.help, interval_spec.default_text);
+  top->add_option("--interval", interval_help)->type_name("TIME")->expected(1);
+  add_switch(*top, "--once", "One table");
+  add_switch(*top, "--json", "As JSON, one object a line");
+  top->allow_extras();
+  return top;
+}
+
+int start_top(const CLI::App& top) {
+  expect_no_extras(top);
+  TopRequest request{.job = {},
+                     .interval_ns = parse_value(interval_spec, interval_spec.default_text).number,
+                     .once = top.count("--once") > 0,
+                     .json = top.count("--json") > 0};
+  if (top.count("--job") > 0) request.job = top.get_option("--job")->results().back();
+  if (top.count("--interval") > 0) {
+    const std::string text = top.get_option("--interval")->results().back();
+    const ParsedValue parsed = parse_value(interval_spec, text);
+    if (!parsed.problem.empty())
+      throw UsageError(fmt::format("cannot use \"{}\" of flag --interval: {} (it takes {})", text,
+                                   parsed.problem, type_and_limits(interval_spec)));
+    request.interval_ns = parsed.number;
+  }
+  return top_main(request);
+}
+
 int start(std::vector<std::string> words) {
   CLI::App app("The memory of many machines as one memory.", "craton");
   app.set_version_flag("--version", std::string("craton ") + CRATON_VERSION);
@@ -192,6 +235,7 @@ int start(std::vector<std::string> words) {
   app.allow_extras();
   CLI::App* run = add_run(app);
   CLI::App* info = add_info(app);
+  CLI::App* top = add_top(app);
   CLI::App* doctor = app.add_subcommand("doctor", "Checks what this machine allows and says what to do");
   add_switch(*doctor, "--json", "As JSON");
   doctor->allow_extras();
@@ -222,6 +266,7 @@ int start(std::vector<std::string> words) {
   }
   if (run->parsed()) return start_run(*run, has_dashes ? &after_dashes : nullptr);
   if (info->parsed()) return start_info(*info);
+  if (top->parsed()) return start_top(*top);
   if (node->parsed()) return node_main();
   if (doctor->parsed()) {
     expect_no_extras(*doctor);
@@ -235,7 +280,7 @@ int start(std::vector<std::string> words) {
   const std::vector<std::string> extras = app.remaining();
   if (extras.empty()) throw UsageError("which command? craton --help lists them");
   if (extras.front().starts_with("-")) fail_unknown_flag(app, extras.front());
-  const auto nearest = nearest_name(extras.front(), {"run", "info", "doctor", "version"});
+  const auto nearest = nearest_name(extras.front(), {"run", "top", "info", "doctor", "version"});
   throw UsageError("unknown command \"" + extras.front() + "\"" +
                    (nearest ? "; did you mean " + *nearest + "?" : "; craton --help lists all"));
 }

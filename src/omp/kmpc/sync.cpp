@@ -44,7 +44,8 @@ CRATON_KMPC void __kmpc_copyprivate(Location* /*at*/, std::int32_t /*thread*/, s
                                     void* own, void (*copy)(void*, void*), std::int32_t did_it) {
   const std::uint32_t site = site_of(__builtin_return_address(0));
   void* const given = give_all(did_it != 0 ? own : nullptr, site);
-  if (did_it == 0) copy(own, given);
+  // In a cancelled region the giver may be at its end already.
+  if (did_it == 0 && !is_region_cancelled()) copy(own, given);
   barrier(site);  // what is copied lies on the giver's stack
 }
 CRATON_KMPC std::int32_t __kmpc_master(Location* /*at*/, std::int32_t /*thread*/) {

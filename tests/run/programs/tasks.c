@@ -416,6 +416,27 @@ static void wait_in_all_threads(void) {
   check_int("a barrier waits for tasks", result);
 }
 
+/// A task of a group that waits for one of the same parent outside of it: whoever waits for the group must
+/// run that.
+static void wait_outside_of_group(void) {
+  int wrong = 0;
+#pragma omp parallel reduction(+ : wrong)
+  {
+    take_part();
+    int first = 0;
+    int second = 0;
+#pragma omp task depend(out : first) shared(first)
+    first = 1;
+#pragma omp taskgroup
+    {
+#pragma omp task depend(in : first) shared(first, second)
+      second = first + 1;
+    }
+    wrong += second != 2;
+  }
+  check_int("a group waits for what is outside of it", wrong);
+}
+
 int main(void) {
   run_independent_tasks();
   recurse_in_tasks();
@@ -425,5 +446,6 @@ int main(void) {
   take_values_along();
   run_by_clauses();
   wait_in_all_threads();
+  wait_outside_of_group();
   return finish();
 }
