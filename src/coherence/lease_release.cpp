@@ -192,26 +192,34 @@ void LeaseRelease::acquire_from_all(const Signature& signature, std::uint32_t si
   Counters::add(counters_.acquires);
   if (listener_ != nullptr) listener_->after_acquire();
   if (signature.empty()) return;  // and so it is for all ranks
+  // Before a block is told of it: another thread takes what a block was told of for known here, and need not
+  // carry it along. Who acquires of that one waits for its own rank to have passed this barrier.
+  rely_on_barrier(signature);
   acquire_blocks(signature, site);
-  told_all(signature);
+  passed_barrier();
   refresh_pinned();
 }
 
 void LeaseRelease::told_all(const Signature& signature) {
   const SignalSection section;
   if (signature.empty()) return;
-  {
-    const std::lock_guard lock(known_lock_);
-    // All have had, or are about to have, all that it tells: no signature needs to carry it again.
-    const std::uint64_t barriers = barriers_.load(std::memory_order_relaxed) + 1;
-    known_.forget(signature, barriers);
-    known_.raise_min(signature.min_write_ts());
-    has_news_.store(!known_.notices().empty() || known_.min_write_ts() > signature.min_write_ts(),
-                    std::memory_order_relaxed);
-    known_is_shown_ = false;
-    show();
-    barriers_.store(barriers, std::memory_order_release);
-  }
+  rely_on_barrier(signature);
+  passed_barrier();
+}
+
+/// All have had, or are about to have, all that the barrier tells: no signature needs to carry it again.
+void LeaseRelease::rely_on_barrier(const Signature& signature) {
+  const std::lock_guard lock(known_lock_);
+  known_.forget(signature, barriers_.load(std::memory_order_relaxed) + 1);
+  known_.raise_min(signature.min_write_ts());
+  has_news_.store(!known_.notices().empty() || known_.min_write_ts() > signature.min_write_ts(),
+                  std::memory_order_relaxed);
+  known_is_shown_ = false;
+  show();
+}
+
+void LeaseRelease::passed_barrier() noexcept {
+  barriers_.fetch_add(1, std::memory_order_release);
   fabric_.notify();
 }
 
@@ -266,11 +274,12 @@ void LeaseRelease::acquire_blocks(const Signature& signature, std::uint32_t site
     CRATON_ASSERT(notice.block < segments_[notice.segment].blocks());
     segments_[notice.segment].note(notice, site_bit, stale[notice.segment]);
   }
-  for (const auto& segment : segments_) {
-    LeaseSegment::Stale& of_segment = stale[segment->id()];
-    segment->expire(min_write_ts, site_bit, of_segment);
-    segment->refresh_stale(of_segment);
-    segment->close_stale(of_segment);
+  // Another thread may add a segment meanwhile, of which this signature tells nothing.
+  for (SegmentId id = 0; id < stale.size(); ++id) {
+    LeaseSegment& segment = segments_[id];
+    segment.expire(min_write_ts, site_bit, stale[id]);
+    segment.refresh_stale(stale[id]);
+    segment.close_stale(stale[id]);
   }
 }
 

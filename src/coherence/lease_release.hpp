@@ -119,6 +119,8 @@ class LeaseRelease {
   }
   /// What belongs to no segment: fences, mutexes, changes of strength.
   Counters& counters() noexcept { return counters_; }
+  /// Of all ranks, that told anything and whose notices this rank has acquired.
+  std::uint64_t barriers() const noexcept { return barriers_.load(std::memory_order_acquire); }
   /// Write notices in what a barrier tells, at most.
   std::size_t barrier_capacity() const noexcept { return known_.capacity(); }
   /// Of this rank, in all.
@@ -160,6 +162,8 @@ class LeaseRelease {
   bool is_known(const WriteNotice& notice) noexcept;
   void acquire_notices(const Signature& signature, std::uint32_t site);
   void refresh_pinned();
+  void rely_on_barrier(const Signature& signature);
+  void passed_barrier() noexcept;
   bool has_writes() const noexcept;
   void learn_from_all();
   void wait_while_frozen();

@@ -10,6 +10,7 @@
 #include "base/assert.hpp"
 #include "base/error.hpp"
 #include "base/events.hpp"
+#include "base/scope_exit.hpp"
 #include "base/signal_section.hpp"
 #include "coherence/exclusive.hpp"
 #include "coherence/lease_release.hpp"
@@ -151,6 +152,9 @@ void LeaseSegment::open_ahead(std::uint64_t index, bool first_touch) {
     ++before;
   const std::uint64_t end = std::min(index + 1 + before, blocks());
   std::uint64_t next = index + 1;
+  const ScopeExit unlock([&]() noexcept {
+    while (next > index + 1) states_[--next].busy.unlock();
+  });
   for (; next < end && states_[next].busy.try_lock(); ++next) {
     Block& block = states_[next];
     const auto is_wanted = [&] {
@@ -167,7 +171,6 @@ void LeaseSegment::open_ahead(std::uint64_t index, bool first_touch) {
     prepare_write(next, block);
   }
   Counters::add(counters_.opened_ahead, open(index + 1, next - index - 1, vm::Access::write));
-  while (next > index + 1) states_[--next].busy.unlock();
 }
 
 /// With `busy`.
@@ -231,6 +234,9 @@ void LeaseSegment::unpin(vm::BlockIndex index) {
 std::uint64_t LeaseSegment::open(std::uint64_t first, std::uint64_t count, vm::Access access) {
   const std::uint64_t end = first + count;
   for (std::uint64_t index = first; index < end; ++index) states_[index].state.lock();
+  const ScopeExit unlock([&]() noexcept {
+    for (std::uint64_t index = first; index < end; ++index) states_[index].state.unlock();
+  });
   // First into the heap, then the look at the times: who raises min_write_ts_ does it the other way round.
   // And with the state lock: who takes a block out of the heap looks then whether it is open.
   for (std::uint64_t index = first; index < end && !directory(); ++index)
@@ -246,7 +252,6 @@ std::uint64_t LeaseSegment::open(std::uint64_t first, std::uint64_t count, vm::A
   }
   const vm::Run run{.first = first, .count = usable_end - first};
   if (!is_open) pages_.set_access({&run, 1}, access);
-  for (std::uint64_t index = first; index < end; ++index) states_[index].state.unlock();
   return run.count;
 }
 
@@ -275,6 +280,9 @@ void LeaseSegment::read_ahead(std::uint64_t index) {
     ++before;
   const std::uint64_t end = std::min(index + 1 + before, blocks());
   std::uint64_t next = index + 1;
+  const ScopeExit unlock([&]() noexcept {
+    while (next > index + 1) states_[--next].busy.unlock();
+  });
   for (; next < end && states_[next].busy.try_lock(); ++next) {
     Block& block = states_[next];
     const auto is_wanted = [&] {
@@ -291,7 +299,6 @@ void LeaseSegment::read_ahead(std::uint64_t index) {
   std::array<Source, read_ahead_most> sources{};
   fetch_run(index + 1, std::span(sources).first(count));
   Counters::add(counters_.read_ahead, open(index + 1, count, vm::Access::read));
-  while (next > index + 1) states_[--next].busy.unlock();
 }
 
 // ---- Bringing a copy up to date

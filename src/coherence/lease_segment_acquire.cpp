@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "base/assert.hpp"
+#include "base/scope_exit.hpp"
 #include "coherence/lease_release.hpp"
 #include "coherence/lease_segment.hpp"
 
@@ -144,6 +145,9 @@ void LeaseSegment::close_stale(Stale& stale) {
   std::sort(close.begin(), close.end());
   close.erase(std::unique(close.begin(), close.end()), close.end());
   for (const std::uint64_t index : close) states_[index].state.lock();
+  const ScopeExit unlock([&]() noexcept {
+    for (const std::uint64_t index : close) states_[index].state.unlock();
+  });
   std::vector<vm::Run> runs;
   for (const std::uint64_t index : close) {
     const Block& block = states_[index];
@@ -157,7 +161,6 @@ void LeaseSegment::close_stale(Stale& stale) {
     }
   }
   if (!runs.empty()) pages_.set_access(runs, vm::Access::none);
-  for (const std::uint64_t index : close) states_[index].state.unlock();
 }
 
 /// Brings copies up to date where they are, and opens those that were closed, all at a time: neighbours from
@@ -172,6 +175,9 @@ void LeaseSegment::refresh_stale(Stale& stale) {
     std::byte* to;
   };
   std::vector<Fetch> fetches;
+  const ScopeExit unlock([&]() noexcept {
+    for (const Fetch& each : fetches) states_[each.index].busy.unlock();
+  });
   std::deque<ScratchPool::Buffer> buffers;
   const Timestamp min_write_ts = space_.min_write_ts_.load(std::memory_order_acquire);
   for (const std::uint64_t index : stale.refresh) {
@@ -238,7 +244,6 @@ void LeaseSegment::refresh_stale(Stale& stale) {
     if (is_closed(first)) open(fetches[first].index, last - first, vm::Access::read);
     first = last;
   }
-  for (const Fetch& each : fetches) states_[each.index].busy.unlock();
   Counters::add(counters_.prefetched, fetches.size());
   Counters::add(counters_.fetched_bytes, fetches.size() * block_bytes_);
 }

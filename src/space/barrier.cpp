@@ -171,7 +171,9 @@ void Barrier::wake_told() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   for (std::size_t link = 0; link < links_at_most; ++link) {
     if (!std::exchange(owes_wake_[link], false)) continue;
-    Words& words = *reinterpret_cast<Words*>(fabric_.direct(neighbour(link), region_));
+    std::byte* const there = fabric_.direct(neighbour(link), region_);
+    if (there == nullptr) coherence::throw_lost(fabric_);  // it has died since
+    Words& words = *reinterpret_cast<Words*>(there);
     if (std::atomic_ref(words.sleeps.words[0]).load(std::memory_order_relaxed) != 0 &&
         fabric_.wake(neighbour(link)) != fabric::Status::ok)
       coherence::throw_lost(fabric_);

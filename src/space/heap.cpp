@@ -103,7 +103,7 @@ void Heap::free(void* pointer) {
     space_.publish();
     const HeapFinding finding = ask_owner(Kind::free, offset).finding;
     if (finding != HeapFinding::found) refuse(pointer, finding);
-    return;
+    return give_spares();
   }
   if (freed.finding != HeapFinding::found) refuse(pointer, freed.finding);
   if (freed.run.has_value()) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 #include "base/error.hpp"
 
@@ -40,14 +41,6 @@ void Heartbeat::stop() noexcept {
   thread_.join();
 }
 
-/// The program's own: who only faults publishes nothing by that.
-std::uint64_t Heartbeat::fences() const noexcept {
-  const coherence::Counters& counters = protocol_.counters();
-  return counters.releases.load(std::memory_order_relaxed) +
-         counters.acquires.load(std::memory_order_relaxed) -
-         counters.causal_acquires.load(std::memory_order_relaxed);
-}
-
 /// \returns false if it is time to stop
 bool Heartbeat::sleep_until(TimeNs time_ns) {
   while (stopped_.load(std::memory_order_acquire) == 0 && fabric_.lost_ranks() == 0) {
@@ -57,23 +50,33 @@ bool Heartbeat::sleep_until(TimeNs time_ns) {
   return false;
 }
 
-void Heartbeat::run() noexcept {
+void Heartbeat::run() {
   try {
-    std::uint64_t fences_before = fences();
     for (TimeNs next_ns = fabric_.clock().now_ns() + interval_ns_; sleep_until(next_ns);) {
       const TimeNs start_ns = fabric_.clock().now_ns();
-      if (fences() == fences_before) beat();
-      fences_before = fences();
+      beat();
       const TimeNs end_ns = fabric_.clock().now_ns();
       next_ns = end_ns + std::max(interval_ns_, rest_beats * (end_ns - start_ns));
     }
-  } catch (const Error&) {  // a rank is dead: the program's own threads will say so
+  } catch (const Error& error) {
+    // The program's own threads will say so. Of anything else nobody would hear.
+    if (error.code() != ErrorCode::peer_lost) throw;
   }
 }
 
+/// What the rank's threads have done since the last beat is left out. Only the half that they have done: who
+/// uses a lock of its own publishes and acquires nothing, who only faults on strong blocks acquires and
+/// publishes nothing.
 void Heartbeat::beat() {
-  coherence::Counters::add(protocol_.counters().heartbeats);
-  protocol_.release();
+  coherence::Counters& counters = protocol_.counters();
+  const std::uint64_t releases = counters.releases.load(std::memory_order_relaxed);
+  if (releases == std::exchange(releases_seen_, releases)) {
+    coherence::Counters::add(counters.heartbeats);
+    protocol_.release();
+    ++releases_seen_;
+  }
+  const std::uint64_t barriers = protocol_.barriers();
+  if (barriers != std::exchange(barriers_seen_, barriers)) return;
   for (fabric::Rank rank = 0; rank < fabric_.size(); ++rank) {
     if (rank == fabric_.rank()) continue;
     const std::uint64_t shown = board_.version(rank);

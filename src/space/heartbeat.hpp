@@ -3,9 +3,9 @@
 /// while publishes what it wrote and acquires what others have published, so that a program that spins on a
 /// plain variable goes on.
 ///
-/// A kernel thread of the rank. A beat of a rank that has synchronised since the last one compares two
-/// numbers. Else it is a release, and for each other rank a get of eight bytes, and an acquire where that one
-/// has published something. However long a beat takes, beats take no more than a twentieth of the time.
+/// A kernel thread of the rank. A beat is a release, unless there was one since the last beat, and for each
+/// other rank a get of eight bytes, and an acquire where that one has published something, unless there was a
+/// barrier of all ranks. However long a beat takes, beats take no more than a twentieth of the time.
 #pragma once
 
 #include <atomic>
@@ -34,16 +34,18 @@ class Heartbeat {
   void stop() noexcept;
 
  private:
-  void run() noexcept;
+  void run();
   void beat();
-  std::uint64_t fences() const noexcept;
   bool sleep_until(TimeNs time_ns);
 
   fabric::Fabric& fabric_;
   coherence::LeaseRelease& protocol_;
   SignatureBoard& board_;
   const TimeNs interval_ns_;
-  std::vector<std::uint64_t> seen_;        ///< of each rank: what it showed at the last beat
+  // As of the last beat.
+  std::vector<std::uint64_t> seen_;  ///< what each rank showed
+  std::uint64_t releases_seen_ = 0;
+  std::uint64_t barriers_seen_ = 0;
   std::atomic<std::uint32_t> stopped_{0};  ///< 1: it is time to stop; the thread sleeps on it
   std::thread thread_;
 };

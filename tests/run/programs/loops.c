@@ -77,7 +77,9 @@ static void run_schedules(void) {
   omp_set_schedule(omp_sched_dynamic, 3);
   LOOP("monotonic runtime", omp for schedule(monotonic : runtime));
   LOOP("nonmonotonic runtime", omp for schedule(nonmonotonic : runtime));
+#ifndef __clang__  // up to 16 it makes every thread of the team run all iterations, which is a race here
   LOOP("loop construct", omp loop bind(parallel));
+#endif
   LOOP("simd", omp for simd schedule(static));
 }
 

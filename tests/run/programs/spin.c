@@ -2,7 +2,9 @@
 /// Programs that wait for each other on plain variables: what docs/run.md says that they may rely on.
 #include "check.h"
 
-static volatile int flag;
+// Alone in their page: no atomic instruction reaches it.
+static struct { _Alignas(4096) volatile int value; } alone;
+#define flag alone.value
 static volatile int bell[most_threads];
 static volatile double line[most_threads][64];
 static int data[1000];
@@ -44,6 +46,33 @@ static void wait_for_flag(void) {
     }
   }
   check_int("a volatile flag without a flush", seen);
+}
+
+/// Who waits takes a lock that nobody else takes, and so publishes, but acquires nothing.
+static void wait_with_own_lock(void) {
+  omp_lock_t own[most_threads];
+  const int team = omp_get_max_threads();
+  for (int i = 0; i < team; ++i) omp_init_lock(&own[i]);
+  int seen = 0;
+  flag = 0;
+#pragma omp parallel
+  {
+    take_part();
+    const int self = omp_get_thread_num();
+    if (self == omp_get_num_threads() - 1) {
+      usleep(50000);
+      flag = 7;
+    } else {
+      while (flag == 0) {
+        omp_set_lock(&own[self]);
+        omp_unset_lock(&own[self]);
+      }
+#pragma omp atomic
+      seen += flag;
+    }
+  }
+  for (int i = 0; i < team; ++i) omp_destroy_lock(&own[i]);
+  check_int("a volatile flag, and a lock of one's own", seen);
 }
 
 static void run_pipeline(void) {
@@ -92,6 +121,7 @@ static void spin_on_own_lock(void) {
 
 int main(void) {
   wait_for_flag();
+  wait_with_own_lock();
   run_pipeline();
   spin_on_own_lock();
   return finish();
