@@ -269,7 +269,8 @@ CRATON_API craton_status craton_atomic_store32(uint32_t* word, uint32_t value);
 
 /**
  * Gives the calling thread a stack of its own for faults. Threads that the program makes work without, as
- * long as their own stacks have 256 KiB left wherever they touch memory of the space. Nests. Does not block.
+ * long as their own stacks have 256 KiB left wherever they touch memory of the space. Until it ends, what the
+ * thread does counts as the program's in `--stats` and `craton top`. Nests. Does not block.
  * \return CRATON_OUT_OF_RESOURCES
  */
 CRATON_API craton_status craton_thread_enter(void);

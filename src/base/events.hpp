@@ -9,6 +9,7 @@
 /// The time of a kind is without that of the spans inside it, so that the kinds add up to the whole.
 ///
 /// Async-signal-safe but for start(). The buffer of a thread is bounded: what comes later is counted as lost.
+/// So are the events of threads beyond 1,024 at a time.
 #pragma once
 
 #include <array>
@@ -48,11 +49,11 @@ inline constexpr unsigned watched = 8;  ///< kept in no buffer: faults, bytes an
 /// As the buffer of a thread has it, and files.
 struct Event {
   std::uint64_t start_ns;
-  std::uint64_t duration_ns;
-  std::uint64_t address;  ///< of a fault, a merge, an allocation
-  std::uint64_t code;     ///< the instruction, or the one behind a call
-  std::uint64_t region;   ///< the function of the region; 0: outside of all
-  std::uint32_t bytes;    ///< moved meanwhile; of a merge or allocation: how long it is
+  std::uint64_t duration_ns;  ///< of an allocation: its bytes, which 32 bits cannot hold
+  std::uint64_t address;      ///< of a fault, a merge, an allocation
+  std::uint64_t code;         ///< the instruction, or the one behind a call
+  std::uint64_t region;       ///< the function of the region; 0: outside of all
+  std::uint32_t bytes;        ///< moved meanwhile; of a merge: how long it is
   std::uint16_t messages;
   Kind kind;
   std::uint8_t mark;  ///< of a merge: others had written to the block meanwhile
@@ -78,7 +79,7 @@ void begin(Kind kind, std::uint64_t address, std::uint64_t code) noexcept;
 void end() noexcept;
 void count_message(std::size_t bytes, bool incoming) noexcept;
 /// The spans of this thread that have not ended: four bits each, the kind and one, the innermost lowest;
-/// beyond sixteen the outer ones are forgotten. Only this thread writes it. Null before attach().
+/// beyond sixteen the outer ones are forgotten. Only this thread writes it. Null unless attached.
 extern constinit thread_local std::atomic<std::uint64_t>* open_spans [[gnu::tls_model("initial-exec")]];
 }  // namespace detail
 /// \endcond
@@ -91,8 +92,13 @@ inline bool wants(unsigned what) noexcept {
 /// By one thread, before others are to be seen. \param events_a_thread how many each has room for
 void start(unsigned what, std::size_t events_a_thread) noexcept;
 
+/// The clock of events.
+std::uint64_t now_ns() noexcept;
+
 /// The calling thread runs the program's code: all of its time counts from now on.
 void attach() noexcept;
+/// The calling thread has done so, or ends: its spans end, and look() does not see it any more.
+void detach() noexcept;
 
 /// A span of the calling thread. For what must not throw between begin and end there is Span.
 inline void begin(Kind kind, const void* address = nullptr, const void* code = nullptr) noexcept {
@@ -155,7 +161,7 @@ Look look() noexcept;
 
 /// What the threads have so far; those that go on are seen as they are at the moment.
 struct ThreadRecord {
-  std::uint32_t number;  ///< in the order in which they were first seen
+  std::uint32_t number;  ///< in the order in which they were first seen; threads may follow each other in one
   bool is_of_program;
   std::uint64_t lost;  ///< events without room
   const Event* events;

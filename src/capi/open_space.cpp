@@ -236,6 +236,7 @@ void OpenSpace::unlock(std::uint32_t mutex) {
 
 void OpenSpace::close() {
   agreement_.meet();
+  const observe::ClockPart clock = observe::ClockPart::read();  // first of all: all ranks read it now
   // What each tells: how many races had no room, the counters, the places of races.
   std::vector<std::byte> own;
   append(own, races_.left_out());
@@ -250,7 +251,7 @@ void OpenSpace::close() {
   for (const space::RacePlace& place : places_here) append(own, place);
   const bool is_observed = !observed_.path.empty();
   if (is_observed) {
-    const std::vector<std::byte> pieces = observe::own_pieces(job_.rank(), parts());
+    const std::vector<std::byte> pieces = observe::own_pieces(job_.rank(), parts(), clock);
     own.insert(own.end(), pieces.begin(), pieces.end());
   }
   const std::vector<std::vector<std::byte>> all = collection_.collect(own);

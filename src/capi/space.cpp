@@ -185,6 +185,11 @@ craton_status load(const char* function, const Word* word, Word* value) noexcept
 
 /// craton_thread_enter's of a thread; its end undoes them.
 struct Entered {
+  Entered() = default;
+  Entered(const Entered&) = delete;
+  Entered& operator=(const Entered&) = delete;
+  ~Entered() { craton::events::detach(); }
+
   unsigned depth = 0;
   std::optional<craton::vm::ThreadScope> scope;
 };
@@ -418,6 +423,7 @@ craton_status craton_thread_enter(void) {
   return with_space("craton_thread_enter", [](OpenSpace& /*space*/) {
     if (entered.depth == 0) entered.scope.emplace();
     ++entered.depth;
+    craton::events::attach();
   });
 }
 

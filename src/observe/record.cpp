@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <map>
 #include <memory>
 #include <sstream>
 
@@ -18,7 +20,7 @@ namespace craton::observe {
 
 namespace {
 
-enum class Tag : std::uint32_t { map = 0x43720001, thread, races, race_wheres, statistics };
+enum class Tag : std::uint32_t { map = 0x43720001, thread, races, race_wheres, statistics, clock };
 
 struct Head {
   Tag tag;
@@ -148,8 +150,15 @@ Request Request::take() {
   return request;
 }
 
-std::vector<std::byte> own_pieces(fabric::Rank rank, const std::vector<Part>& parts) {
+ClockPart ClockPart::read() {
+  ClockPart clock{.host = {}, .now_ns = events::now_ns()};
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> clock.host;
+  return clock;
+}
+
+std::vector<std::byte> own_pieces(fabric::Rank rank, const std::vector<Part>& parts, const ClockPart& clock) {
   std::vector<std::byte> pieces;
+  append_piece(pieces, Tag::clock, rank, fmt::format("{} {}", clock.now_ns, clock.host));
   append_piece(pieces, Tag::map, rank, map_text(parts));
   events::for_threads([&](const events::ThreadRecord& thread) {
     const ThreadHead own{.number = thread.number,
@@ -192,6 +201,24 @@ int write_pieces(const std::string& path, const std::vector<std::vector<std::byt
   return std::fflush(file.get()) == 0 ? 0 : errno;
 }
 
+void take_one_clock(Record& record) {
+  // The first rank of a host that left the meeting tells best when that was; others had to wait for a
+  // processor. Ranks of one host are moved alike, so what they did stays in its order.
+  std::map<std::string, std::uint64_t> met_ns;
+  for (const RankPart& rank : record.ranks) {
+    if (rank.clock.now_ns == 0) continue;  // it has told nothing
+    std::uint64_t& first_ns = met_ns.emplace(rank.clock.host, rank.clock.now_ns).first->second;
+    first_ns = std::min(first_ns, rank.clock.now_ns);
+  }
+  for (RankPart& rank : record.ranks) {
+    if (rank.clock.now_ns == 0 || record.ranks[0].clock.now_ns == 0) continue;
+    // Modulo 2^64 where this host has been up for longer than rank 0's.
+    const std::uint64_t ahead_ns = met_ns[rank.clock.host] - met_ns[record.ranks[0].clock.host];
+    for (ThreadPart& thread : rank.threads)
+      for (events::Event& event : thread.events) event.start_ns -= ahead_ns;
+  }
+}
+
 Record read_pieces(std::string_view bytes) {
   Record record;
   for (Reader all(bytes); !all.is_empty();) {
@@ -224,10 +251,16 @@ Record read_pieces(std::string_view bytes) {
       case Tag::statistics:
         record.statistics = body.take_bytes(head.bytes);
         break;
+      case Tag::clock: {
+        std::istringstream words{std::string(body.take_bytes(head.bytes))};
+        words >> rank.clock.now_ns >> rank.clock.host;
+        break;
+      }
       default:
         refuse("a piece is of no known kind");
     }
   }
+  take_one_clock(record);
   return record;
 }
 

@@ -56,7 +56,16 @@ struct ThreadPart {
   std::vector<events::Event> events;
 };
 
+/// A clock of events at the moment at which all ranks met.
+struct ClockPart {
+  std::string host;  ///< ranks with the same one read the same clock
+  std::uint64_t now_ns = 0;
+
+  static ClockPart read();
+};
+
 struct RankPart {
+  ClockPart clock;
   std::vector<Module> modules;
   std::vector<Part> parts;
   std::vector<ThreadPart> threads;
@@ -70,15 +79,20 @@ struct Record {
   std::string statistics;  ///< as rank 0 would have printed them
 };
 
-/// The pieces of the calling process's rank. \param parts what it shares
-std::vector<std::byte> own_pieces(fabric::Rank rank, const std::vector<Part>& parts);
+/// The pieces of the calling process's rank.
+/// \param parts what it shares
+/// \param clock read when this rank had met the others
+std::vector<std::byte> own_pieces(fabric::Rank rank, const std::vector<Part>& parts, const ClockPart& clock);
 /// Pieces for what rank 0 knows of all.
 std::vector<std::byte> pieces_of(const std::vector<space::RacePlace>& races,
                                  const std::vector<std::string>& wheres, std::uint64_t left_out,
                                  std::string_view statistics);
 /// Writes to the place that the launcher named. \returns 0, or an error number
 int write_pieces(const std::string& path, const std::vector<std::vector<std::byte>>& pieces) noexcept;
-/// \throws Error protocol if they are not what the above make
+/// Moves the events of ranks on other hosts to the clock of rank 0's.
+void take_one_clock(Record& record);
+/// With the events of all hosts by the clock of rank 0's. \throws Error protocol if they are not what the
+/// above make
 Record read_pieces(std::string_view bytes);
 
 }  // namespace craton::observe

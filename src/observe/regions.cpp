@@ -7,6 +7,8 @@
 #include <map>
 #include <utility>
 
+#include "base/json_text.hpp"
+
 namespace craton::observe {
 
 namespace {
@@ -100,20 +102,6 @@ std::string regions_as_json(const std::vector<RegionRow>& rows) {
     text += "}";
   }
   return text + "]";
-}
-
-std::string json_text(std::string_view text) {
-  std::string escaped;
-  for (const char letter : text) {
-    if (letter == '"' || letter == '\\') {
-      escaped += fmt::format("\\{}", letter);
-    } else if (static_cast<unsigned char>(letter) < 0x20) {
-      escaped += fmt::format("\\u{:04x}", static_cast<unsigned>(letter));
-    } else {
-      escaped += letter;
-    }
-  }
-  return escaped;
 }
 
 }  // namespace craton::observe

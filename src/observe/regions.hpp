@@ -38,7 +38,4 @@ std::string regions_as_text(const std::vector<RegionRow>& rows);
 /// A list: [{"region": "main (cg.c:88)", "rank": 0, "compute_ns": 1, ...}, ...]
 std::string regions_as_json(const std::vector<RegionRow>& rows);
 
-/// What may stand between quotation marks in JSON.
-std::string json_text(std::string_view text);
-
 }  // namespace craton::observe

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -27,8 +28,53 @@ struct Range {
 struct Allocation {
   std::uint64_t begin;
   std::uint64_t end;
-  std::uint64_t start_ns;
   std::uint64_t code;
+};
+
+/// What is allocated where, as far as is known at a time: of what has been freed there is no event.
+class Allocated {
+ public:
+  /// It takes the place of what was there.
+  void add(const Allocation& allocation) {
+    if (allocation.begin >= allocation.end) return;
+    cut(allocation.begin);
+    cut(allocation.end);
+    parts_.erase(parts_.lower_bound(allocation.begin), parts_.lower_bound(allocation.end));
+    parts_.emplace(allocation.begin, Part{.end = allocation.end, .of = allocation});
+  }
+  const Allocation* find(std::uint64_t address) const {
+    const auto above = parts_.upper_bound(address);
+    if (above == parts_.begin()) return nullptr;
+    const Part& part = std::prev(above)->second;
+    return address < part.end ? &part.of : nullptr;
+  }
+
+ private:
+  /// Of an allocation, others may lie in its middle.
+  struct Part {
+    std::uint64_t end;
+    Allocation of;
+  };
+
+  /// No part reaches across the address any more.
+  void cut(std::uint64_t address) {
+    const auto above = parts_.lower_bound(address);
+    if (above == parts_.begin()) return;
+    Part& below = std::prev(above)->second;
+    if (below.end <= address) return;
+    parts_.emplace_hint(above, address, below);
+    below.end = address;
+  }
+
+  std::map<std::uint64_t, Part> parts_;  ///< by where they begin
+};
+
+/// A fault, a merge or an allocation.
+struct Step {
+  std::uint64_t time_ns;
+  unsigned rank;
+  const Event* event;
+  std::uint64_t cost_ns;
 };
 
 struct Named {
@@ -69,6 +115,11 @@ bool is_fault(Kind kind) {
   return kind == Kind::read_fault || kind == Kind::write_fault;
 }
 
+/// Of an allocation: the call, not what is behind it.
+std::uint64_t caller_of(const Event& allocation) {
+  return allocation.code - 1;
+}
+
 class Analysis {
  public:
   Analysis(const Record& record, Symbols& symbols) : record_(record), symbols_(symbols) { survey(); }
@@ -77,6 +128,7 @@ class Analysis {
 
  private:
   void survey();
+  std::vector<Step> steps() const;
   void take(unsigned rank, const Event& event, std::uint64_t cost_ns);
   void take_all();
   const Part* part_of(std::uint64_t address) const;
@@ -86,7 +138,7 @@ class Analysis {
 
   const Record& record_;
   Symbols& symbols_;
-  std::vector<Allocation> allocations_;  ///< by time
+  Allocated allocated_;  ///< at the time of the event that is taken
   std::map<std::uint64_t, Block> blocks_;
   std::uint64_t first_ns_ = ~std::uint64_t{0};
   std::uint64_t last_ns_ = 0;
@@ -98,24 +150,17 @@ void Analysis::survey() {
     for (const ThreadPart& thread : rank.threads) {
       for (const Event& event : thread.events) {
         first_ns_ = std::min(first_ns_, event.start_ns);
-        last_ns_ = std::max(last_ns_, event.start_ns + event.duration_ns);
+        const bool is_allocation = event.kind == Kind::allocation;
+        last_ns_ = std::max(last_ns_, event.start_ns + (is_allocation ? 0 : event.duration_ns));
         if (is_fault(event.kind)) codes.push_back(event.code);
         codes.push_back(event.region);
-        if (event.kind != Kind::allocation) continue;
-        // The one that calls, not the one behind the call.
-        codes.push_back(event.code - 1);
-        allocations_.push_back({.begin = event.address,
-                                .end = event.address + event.bytes,
-                                .start_ns = event.start_ns,
-                                .code = event.code - 1});
+        if (is_allocation) codes.push_back(caller_of(event));
       }
     }
   }
   std::sort(codes.begin(), codes.end());
   codes.erase(std::unique(codes.begin(), codes.end()), codes.end());
   symbols_.learn_code(codes);
-  std::sort(allocations_.begin(), allocations_.end(),
-            [](const Allocation& one, const Allocation& other) { return one.start_ns < other.start_ns; });
 }
 
 const Part* Analysis::part_of(std::uint64_t address) const {
@@ -126,7 +171,7 @@ const Part* Analysis::part_of(std::uint64_t address) const {
   return nullptr;
 }
 
-/// What an address is, at the time of an event.
+/// What the address of an event is, at its time.
 Named Analysis::name(unsigned rank, const Event& event) {
   const Part* const part = part_of(event.address);
   if (part == nullptr) return {};
@@ -139,16 +184,12 @@ Named Analysis::name(unsigned rank, const Event& event) {
     if (owner != rank && event.region != 0) what += ", locals of " + symbols_.region(event.region);
     return {.name = what, .line = {}, .begin = event.address / part->block_bytes * part->block_bytes};
   }
-  const auto end = std::upper_bound(
-      allocations_.begin(), allocations_.end(), event.start_ns + event.duration_ns,
-      [](std::uint64_t time_ns, const Allocation& allocation) { return time_ns < allocation.start_ns; });
-  for (auto each = std::make_reverse_iterator(end); each != allocations_.rend(); ++each) {
-    if (event.address < each->begin || event.address >= each->end) continue;
-    const CodePlace place = symbols_.code(each->code);
-    return {.name = fmt::format("{} bytes allocated by {}", each->end - each->begin,
+  if (const Allocation* const found = allocated_.find(event.address)) {
+    const CodePlace place = symbols_.code(found->code);
+    return {.name = fmt::format("{} bytes allocated by {}", found->end - found->begin,
                                 place.function.empty() ? "the program" : place.function),
             .line = place.line,
-            .begin = each->begin};
+            .begin = found->begin};
   }
   return {
       .name = fmt::format("block {} of {}", (event.address - part->begin) / part->block_bytes, part->name),
@@ -190,19 +231,43 @@ void Analysis::take(unsigned rank, const Event& event, std::uint64_t cost_ns) {
       cost_ns;
 }
 
-void Analysis::take_all() {
+/// In the order of time; a fault when it is over.
+std::vector<Step> Analysis::steps() const {
+  std::vector<Step> steps;
   for (unsigned rank = 0; rank < record_.ranks.size(); ++rank) {
+    const auto add = [&](const Event& event, std::uint64_t lasted_ns, std::uint64_t cost_ns) {
+      steps.push_back(
+          {.time_ns = event.start_ns + lasted_ns, .rank = rank, .event = &event, .cost_ns = cost_ns});
+    };
     for (const ThreadPart& thread : record_.ranks[rank].threads) {
       // A release costs for the blocks that it publishes, which are noted before it ends itself.
       std::vector<const Event*> published;
       for (const Event& event : thread.events) {
-        if (is_fault(event.kind)) take(rank, event, event.duration_ns);
+        if (event.kind == Kind::allocation) add(event, 0, 0);
+        if (is_fault(event.kind)) add(event, event.duration_ns, event.duration_ns);
         if (event.kind == Kind::merge) published.push_back(&event);
         if (event.kind != Kind::release || published.empty()) continue;
-        for (const Event* const each : published) take(rank, *each, event.duration_ns / published.size());
+        for (const Event* const each : published) add(*each, 0, event.duration_ns / published.size());
         published.clear();
       }
-      for (const Event* const each : published) take(rank, *each, 0);
+      for (const Event* const each : published) add(*each, 0, 0);
+    }
+  }
+  std::stable_sort(steps.begin(), steps.end(), [](const Step& one, const Step& other) {
+    const auto is_use = [](const Step& step) { return step.event->kind != Kind::allocation; };
+    return std::pair(one.time_ns, is_use(one)) < std::pair(other.time_ns, is_use(other));
+  });
+  return steps;
+}
+
+void Analysis::take_all() {
+  for (const Step& step : steps()) {
+    const Event& event = *step.event;
+    if (event.kind == Kind::allocation) {
+      allocated_.add(
+          {.begin = event.address, .end = event.address + event.duration_ns, .code = caller_of(event)});
+    } else {
+      take(step.rank, event, step.cost_ns);
     }
   }
 }

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <map>
 
-#include "observe/regions.hpp"
+#include "base/json_text.hpp"
 
 namespace craton::observe {
 

@@ -8,6 +8,7 @@
 #include <csignal>
 
 #include "base/error.hpp"
+#include "base/events.hpp"
 #include "base/line_writer.hpp"
 #include "omp/thread.hpp"
 #include "posix/pages.hpp"
@@ -87,6 +88,7 @@ class RunningThread {
 }  // namespace
 
 void Stacks::thread_ended() noexcept {
+  events::detach();
   if (running.fetch_sub(1) == 1) shared_program()->last_thread_ended();
 }
 
@@ -96,6 +98,7 @@ void* Stacks::enter(void* entry) {
   void* const argument = mine->argument;
   if (mine->kernel_thread != nullptr) mine->kernel_thread->store(::gettid());
   const vm::ThreadScope scope;
+  events::attach();
   const RunningThread counted;
   return body(argument);
 }

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <iterator>
 
+#include "base/json_text.hpp"
+
 namespace craton::space {
 
 namespace {
@@ -124,20 +126,6 @@ std::string line(std::string_view head, const Values& values) {
 }
 
 /// What may stand between quotation marks: names are any bytes that a program gives.
-std::string json_text(std::string_view text) {
-  std::string escaped;
-  for (const char letter : text) {
-    if (letter == '"' || letter == '\\') {
-      escaped += fmt::format("\\{}", letter);
-    } else if (static_cast<unsigned char>(letter) < 0x20) {
-      escaped += fmt::format("\\u{:04x}", static_cast<unsigned>(letter));
-    } else {
-      escaped += letter;
-    }
-  }
-  return escaped;
-}
-
 std::string members(const Values& values) {
   std::string text;
   for (std::size_t i = 0; i < std::size(names); ++i)

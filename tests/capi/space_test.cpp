@@ -166,6 +166,21 @@ TEST(Statistics, JsonAddsUp) {
   EXPECT_EQ(read["sum"]["write_faults"].get<std::uint64_t>(), faults) << text;
 }
 
+TEST(Statistics, CountEnteredThreadsAsTheProgram) {
+  LaunchedJob job({"-n", "2", "--stats", "json", "--", job::program("space_threads")});
+  EXPECT_EQ(job.finish(), 0) << job.error();
+  std::uint64_t of_program = 0;
+  std::uint64_t of_runtime = 0;
+  const nlohmann::json read = nlohmann::json::parse(job.error());
+  for (const nlohmann::json& row : read["regions"]) {
+    const auto faults = row["faults"].get<std::uint64_t>();
+    if (row["region"] == "outside of regions") of_program += faults;
+    if (row["region"] == "the runtime's own threads") of_runtime += faults;
+  }
+  EXPECT_GT(of_program, 0U) << job.error();
+  EXPECT_EQ(of_runtime, 0U) << job.error();
+}
+
 TEST(Statistics, TextHasALineARankASumAndALineASegment) {
   LaunchedJob job({"-n", "2", "--isolate-nodes", "--stats", "text", "--", CRATON_HEAT, "9000", "20"});
   EXPECT_EQ(job.finish(), 0) << job.error();

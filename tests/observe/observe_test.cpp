@@ -156,6 +156,27 @@ TEST(Statistics, AreATableWithRegions) {
   EXPECT_EQ(occurrences(job.error(), "\noutside of regions\n"), 1) << job.error();
 }
 
+TEST(Statistics, CountThreadsThatTheProgramStartsAsTheProgram) {
+  constexpr std::uint64_t threads = 4;
+  const Output file("stats.json");
+  LaunchedJob job(words({"--stats", "json", "--stats-file", file.path()}, {observed("threads")}));
+  job.close_input();
+  ASSERT_EQ(job::finish_clean(job), 0) << job.error();
+  std::uint64_t of_program = 0;
+  std::uint64_t of_runtime = 0;
+  const json all = json::parse(file.text());
+  for (const json& row : all.at("regions")) {
+    if (row.at("rank") != 0) continue;
+    const auto faults = row.at("faults").get<std::uint64_t>();
+    if (row.at("region") == "the runtime's own threads") of_runtime += faults;
+    if (row.at("region") == "outside of regions") of_program += faults;
+  }
+  // Blocks are fetched ahead, so how many faults there are varies; the runtime's own are at its start and
+  // end.
+  EXPECT_GE(of_program, threads) << all;
+  EXPECT_LE(of_runtime, of_program / 4) << all;
+}
+
 TEST(Trace, IsWhatPerfettoReads) {
   const Output file("trace.json");
   LaunchedJob job(words({"--trace", file.path()}, {observed("counters"), "200"}));

@@ -137,6 +137,23 @@ TEST(Top, CountsFaultsBytesAndMessages) {
   EXPECT_EQ(occurrences(job.output(), "\n1\n"), 1) << job.output();
 }
 
+TEST(Top, SeesThreadsThatTheProgramStarts) {
+  LaunchedJob job({"-n", "2", "--threads", "1", "--share=auto", "--", CRATON_PROGRAMS "/threads"});
+  ASSERT_TRUE(job.wait_for_output("running")) << job.error();
+  const auto are = [](int threads) {
+    return [threads](const json& ranks) { return ranks.size() == 2 && ranks[0].at("threads") == threads; };
+  };
+  Top top(of_job(job) + " --json --interval 200ms");
+  EXPECT_TRUE(top.tells(are(5))) << top.last();
+  job.write_input("\n");
+  ASSERT_TRUE(job.wait_for_output("joined")) << job.error();
+  Top afterwards(of_job(job) + " --json --interval 200ms");
+  EXPECT_TRUE(afterwards.tells(are(1))) << afterwards.last();
+  job.write_input("\n");
+  job.close_input();
+  EXPECT_EQ(job::finish_clean(job), 0) << job.error();
+}
+
 TEST(Top, PrintsATableOfPlainLines) {
   LaunchedJob job(watched_program());
   ASSERT_TRUE(job.wait_for_output("running")) << job.error();
