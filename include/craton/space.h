@@ -155,8 +155,8 @@ typedef struct craton_segment_options {
  * Makes a segment: memory at the same address on all ranks, zero at first. Collective, with the same options
  * on all ranks; blocks. Segments live until craton_finalize; there are at most 1000.
  * \param data gets the address, which is that of a block
- * \return CRATON_INVALID_ARGUMENT for what is out of limits and where ranks differ, CRATON_OUT_OF_RESOURCES,
- *   CRATON_PEER_LOST
+ * \return CRATON_INVALID_ARGUMENT for what is out of limits and where ranks differ; CRATON_OUT_OF_RESOURCES
+ *   on all ranks where one lacks something for it, and then it can be tried again; CRATON_PEER_LOST
  */
 CRATON_API craton_status craton_segment_create(const craton_segment_options* options, void** data);
 
@@ -242,7 +242,7 @@ CRATON_API craton_status craton_mutex_unlock(craton_mutex mutex);
  * acquire after, so what a thread wrote before one is seen by whoever comes after it at the same word. Any
  * thread; they block. A word that this rank updated last costs some ten nanoseconds; else its block moves
  * here, which is as slow as a mutex. Words of different purpose should not share a block. In segments of
- * CRATON_STRENGTH_AUTOMATIC the block becomes strong.
+ * CRATON_STRENGTH_AUTOMATIC the block becomes strong. What they give back may go to shared memory, too.
  * \return CRATON_INVALID_ARGUMENT if the word is in no segment or not aligned, CRATON_PEER_LOST
  */
 

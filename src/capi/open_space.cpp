@@ -67,6 +67,21 @@ class Timing {
   const TimeNs start_ns_;
 };
 
+/// One more in a counter, until its end.
+class Counted {
+ public:
+  explicit Counted(std::atomic<unsigned>& counter) : counter_(counter), before_(counter.fetch_add(1)) {}
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+  ~Counted() { counter_.fetch_sub(1); }
+
+  unsigned before() const noexcept { return before_; }
+
+ private:
+  std::atomic<unsigned>& counter_;
+  const unsigned before_;
+};
+
 template <typename Number>
 void append(std::vector<std::byte>& to, const Number& number) {
   const auto* const bytes = reinterpret_cast<const std::byte*>(&number);
@@ -126,8 +141,8 @@ void* OpenSpace::create_segment(const space::SegmentOptions& options) {
 }
 
 void OpenSpace::barrier(std::uint32_t site) {
-  if (in_barrier_.fetch_add(1) >= threads_) {
-    in_barrier_.fetch_sub(1);
+  const Counted inside(in_barrier_);
+  if (inside.before() >= threads_) {
     throw Error(
         ErrorCode::invalid_argument,
         {.asked = "cannot wait in craton_space_barrier",
@@ -135,11 +150,8 @@ void OpenSpace::barrier(std::uint32_t site) {
          .limit = {},
          .remedy = "say how many there are in craton_space_options.threads"});
   }
-  {
-    const Timing timing(clock(), counters().barrier_ns);
-    space_.barrier().wait(site);
-  }
-  in_barrier_.fetch_sub(1);
+  const Timing timing(clock(), counters().barrier_ns);
+  space_.barrier().wait(site);
 }
 
 // ---- Mutexes

@@ -128,7 +128,8 @@ static_assert(static_cast<int>(craton::coherence::Home::fixed) == CRATON_HOME_FI
 static_assert(static_cast<int>(craton::coherence::Invalidation::directory) == CRATON_INVALIDATION_DIRECTORY);
 static_assert(static_cast<int>(craton::coherence::Release::plain) == CRATON_RELEASE_PLAIN);
 
-/// Calls `change` with the newest value of a word; what it returns is stored.
+/// Calls `change` with the newest value of a word; what it returns is stored. It runs while locks of the
+/// block are held, so it must not touch the program's memory, which may be shared and fault.
 template <typename Word, typename Change>
 craton_status update(const char* function, const Word* word, Change&& change) noexcept {
   return with_space(function, [&](OpenSpace& space) {
@@ -144,18 +145,24 @@ craton_status update(const char* function, const Word* word, Change&& change) no
 
 template <typename Word>
 craton_status fetch_add(const char* function, Word* word, Word addend, Word* previous) noexcept {
-  return update(function, word, [&](Word value) {
-    if (previous != nullptr) *previous = value;
+  Word found = 0;
+  const craton_status status = update(function, word, [&](Word value) {
+    found = value;
     return static_cast<Word>(value + addend);
   });
+  if (status == CRATON_OK && previous != nullptr) *previous = found;
+  return status;
 }
 
 template <typename Word>
 craton_status exchange(const char* function, Word* word, Word desired, Word* previous) noexcept {
-  return update(function, word, [&](Word value) {
-    if (previous != nullptr) *previous = value;
+  Word found = 0;
+  const craton_status status = update(function, word, [&](Word value) {
+    found = value;
     return desired;
   });
+  if (status == CRATON_OK && previous != nullptr) *previous = found;
+  return status;
 }
 
 template <typename Word>
@@ -163,13 +170,14 @@ craton_status compare_exchange(const char* function, Word* word, Word* expected,
                                int* exchanged) noexcept {
   return guarded([&] {
     check_pointer(function, expected, "expected");
+    const Word wanted = *expected;
     Word found = 0;
     const craton_status status = update(function, word, [&](Word value) {
       found = value;
-      return value == *expected ? desired : value;
+      return value == wanted ? desired : value;
     });
     if (status != CRATON_OK) return status;
-    if (exchanged != nullptr) *exchanged = found == *expected ? 1 : 0;
+    if (exchanged != nullptr) *exchanged = found == wanted ? 1 : 0;
     *expected = found;
     return CRATON_OK;
   });

@@ -246,7 +246,6 @@ Capabilities WiredFabric::capabilities(Rank peer) const noexcept {
 // ---- Regions
 
 void WiredFabric::register_region(RegionId id, const RegionMemory& memory) {
-  constexpr const char* asked = "cannot register a region";
   if (id >= max_regions || local_regions_[id].data.load() != nullptr) {
     throw Error(ErrorCode::invalid_argument,
                 {.asked = fmt::format("cannot register region {}", id),
@@ -254,9 +253,22 @@ void WiredFabric::register_region(RegionId id, const RegionMemory& memory) {
                  .limit = fmt::format("ids are below {}", max_regions),
                  .remedy = {}});
   }
+  LocalRegion& local = local_regions_[id];
+  local.bytes.store(memory.bytes());
+  local.data.store(memory.data());
+  try {
+    regions().publish(id, exchange_parts(id, memory));
+  } catch (...) {
+    local.data.store(nullptr);
+    local.bytes.store(0);
+    throw;
+  }
+}
+
+/// Announces this rank's part of a region to all ranks, and waits for theirs.
+std::vector<RegionPart> WiredFabric::exchange_parts(RegionId id, const RegionMemory& memory) {
+  constexpr const char* asked = "cannot register a region";
   if (lost_ranks() != 0) throw_lost(asked);
-  local_regions_[id].bytes.store(memory.bytes());
-  local_regions_[id].data.store(memory.data());
   std::vector<unsigned> expected(size(), 0);
   for (Rank peer = 0; peer < size(); ++peer) {
     Transport* const link = links_[peer];
@@ -293,7 +305,7 @@ void WiredFabric::register_region(RegionId id, const RegionMemory& memory) {
   parts[rank()] = {.direct = memory.data(),
                    .direct_atomics = nic_atomics_ ? nullptr : memory.data(),
                    .bytes = memory.bytes()};
-  regions().publish(id, std::move(parts));
+  return parts;
 }
 
 void WiredFabric::unregister_region(RegionId id) {

@@ -137,6 +137,7 @@ class WiredFabric final : public Fabric, private TransportEvents {
   Transport* admit(Transport* transport, RemoteAddress address, std::size_t bytes, Completion& completion);
   void run_handler(Rank source, HandlerId handler, const std::byte* payload, std::size_t bytes);
   Status flush_endpoint(Rank target, Transport& link, std::size_t index);
+  std::vector<RegionPart> exchange_parts(RegionId id, const RegionMemory& memory);
   void barrier_or_throw(const char* asked);
   [[noreturn]] void throw_lost(const char* asked) const;
 

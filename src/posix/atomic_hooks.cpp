@@ -2,12 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/function_ref.hpp"
 #include "base/line_writer.hpp"
+#include "base/signal_section.hpp"
 #include "posix/atomics/libatomic.hpp"
 #include "posix/atomics/patch.hpp"
 #include "posix/atomics/trap.hpp"
@@ -28,6 +34,9 @@ void guarded(SharedProgram& program, const Body& body) noexcept {
   }
 }
 
+/// Of an operand that goes on in the next block only the first becomes strong. That will do: who runs an
+/// instruction on both has the first one alone meanwhile, and hands on with it what it wrote to the second;
+/// and who runs one on the second alone makes that strong, for which all publish what they wrote there.
 void run_atomic(void* address, std::size_t bytes, Perform perform, void* state) {
   SharedProgram& program = *shared_program();
   // Nobody else runs: the instruction itself is right.
@@ -62,6 +71,7 @@ void flush() {
 }
 
 void run_locked(void* address, FunctionRef<void()> body) {
+  const SignalSection section;  // a handler may want the same mutex
   SharedProgram& program = *shared_program();
   guarded(program, [&] {
     const space::MutexId mutex = program.mutex_of(address);
@@ -71,12 +81,48 @@ void run_locked(void* address, FunctionRef<void()> body) {
   });
 }
 
+/// As many as patched code looks at, where there are more: those with the smallest gaps become one. What lies
+/// in the gaps goes to the hooks as well, which find that it is private.
+std::vector<AddressSpan> few_spans(std::vector<AddressSpan> spans) {
+  std::sort(spans.begin(), spans.end(),
+            [](const AddressSpan& left, const AddressSpan& right) { return left.begin < right.begin; });
+  while (spans.size() > shared_ranges_most) {
+    std::size_t closest = 1;
+    for (std::size_t i = 2; i < spans.size(); ++i) {
+      if (spans[i].begin - spans[i - 1].end < spans[closest].begin - spans[closest - 1].end) closest = i;
+    }
+    spans[closest - 1].end = spans[closest].end;
+    spans.erase(spans.begin() + static_cast<std::ptrdiff_t>(closest));
+  }
+  return spans;
+}
+
+void warn(const std::string& what) {
+  write_fully(STDERR_FILENO, "craton: warning: " + what + "\n");
+}
+
+/// What was not made right, once for all ranks.
+void warn_of_untouched(const LoadedObject& object, const PatchReport& report) {
+  constexpr std::size_t named_most = 20;
+  const std::size_t named = std::min(report.untouched.size(), named_most);
+  for (const PatchReport::Reason& reason : std::span(report.untouched).first(named)) {
+    warn(fmt::format("the atomic instruction at {:#x} of {} stays as it is: {}", reason.address, object.path,
+                     reason.why));
+  }
+  if (report.untouched.size() > named)
+    warn(fmt::format("so do {} more of {}", report.untouched.size() - named, object.path));
+  if (!report.problem.empty() && report.unread_bytes != 0) {
+    warn(fmt::format("atomic instructions in {} bytes of {} were not looked for: {}", report.unread_bytes,
+                     object.path, report.problem));
+  }
+}
+
 }  // namespace
 
 void patch_program(SharedProgram& program) {
   SharedMemory shared;
   shared.hooks = {.atomic = &run_atomic, .flush = &flush, .locked = &run_locked};
-  for (const AddressSpan& span : program.shared_spans())
+  for (const AddressSpan& span : few_spans(program.shared_spans()))
     shared.ranges.push_back({.begin = span.begin, .end = span.end});
   send_libatomic_to(shared);
   bool has_traps = false;
@@ -87,12 +133,7 @@ void patch_program(SharedProgram& program) {
     PatchReport report = patch(*map, shared);
     has_traps = has_traps || !report.traps.empty();
     vm::add_loads_to_store(std::move(report.loads_to_store));
-    if (report.untouched.empty() || program.rank() != 0) continue;
-    for (const PatchReport::Reason& reason : report.untouched) {
-      write_fully(STDERR_FILENO,
-                  fmt::format("craton: warning: the atomic instruction at {:#x} of {} stays as it is: {}\n",
-                              reason.address, object.path, reason.why));
-    }
+    if (program.rank() == 0) warn_of_untouched(object, report);
   }
   if (!has_traps) return;
   // Fortran's library sets a handler of its own in each program.

@@ -33,6 +33,7 @@ OwnedSegment::OwnedSegment(fabric::Fabric& fabric, const std::string& name, vm::
     : fabric_(fabric),
       part_bytes_(part_bytes),
       region_(region),
+      processors_do_atomics_(fabric.capabilities(fabric.rank()).atomic_domain == fabric::AtomicDomain::cpu),
       memory_(name, std::move(range), block_bytes),
       twins_("craton twins", memory_.bytes()),
       pages_(vm::make_page_table(mechanism, mechanisms, memory_, budget)),
@@ -194,12 +195,15 @@ void OwnedSegment::run_atomic(void* address, std::size_t bytes, FunctionRef<void
   const auto offset = static_cast<std::uint64_t>(static_cast<std::byte*>(address) - data());
   const std::uint64_t block = offset / block_bytes;
   const fabric::Rank rank = owner(block);
-  if (fabric_.direct(rank, region_) != nullptr) return instruction(address);
+  if (processors_do_atomics_ && fabric_.direct(rank, region_) != nullptr) return instruction(address);
   const std::uint64_t word = offset / 8 * 8;
   if (offset + bytes > word + 8) {
     throw Error(ErrorCode::not_supported,
                 {.asked = fmt::format("cannot use {} bytes at {} atomically", bytes, address),
-                 .happened = "they lie on a stack of another node, and not in one word of 8 bytes",
+                 .happened = processors_do_atomics_
+                                 ? "they lie on a stack of another node, and not in one word of 8 bytes"
+                                 : "they lie on a stack, and not in one word of 8 bytes, which is what this "
+                                   "network can do",
                  .limit = {},
                  .remedy = "put the variable into global or allocated memory"});
   }

@@ -67,9 +67,11 @@ class OwnedSegment final : public coherence::FenceListener {
     closed_page_context_ = context;
   }
 
-  /// Runs `instruction` atomically with all others on a word. Where the word is another node's, `instruction`
-  /// gets a copy, perhaps several times, and the result is exchanged for what was there. Blocks.
-  /// \param bytes 1 to 8, in one aligned word of 8; 16 at an owner or neighbour only
+  /// Runs `instruction` atomically with all others on a word. Where the word is another node's, or network
+  /// cards do the atomics of the job, `instruction` gets a copy, perhaps several times, and the result is
+  /// exchanged for what was there. Blocks.
+  /// \param bytes 1 to 8, in one aligned word of 8; others at an owner or neighbour only, and not with such
+  /// cards
   /// \throws Error not_supported, peer_lost
   void run_atomic(void* address, std::size_t bytes, FunctionRef<void(void* target)> instruction);
 
@@ -110,6 +112,7 @@ class OwnedSegment final : public coherence::FenceListener {
   fabric::Fabric& fabric_;
   const std::size_t part_bytes_;
   const fabric::RegionId region_;
+  const bool processors_do_atomics_;  ///< else the network does, of all words on all ranks
   ClosedPageHandler closed_page_handler_ = nullptr;
   void* closed_page_context_ = nullptr;
   vm::SegmentMemory memory_;

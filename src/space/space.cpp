@@ -5,9 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
 #include <csignal>
 #include <cstring>
+#include <exception>
+#include <utility>
 
 #include "base/assert.hpp"
 #include "base/error.hpp"
@@ -65,33 +69,37 @@ std::uint64_t fingerprint(const SegmentOptions& options) {
 
 // ---- Segment
 
-Segment::Segment(fabric::Fabric& fabric, coherence::LeaseRelease& protocol, vm::AddressRange range,
-                 const SegmentOptions& options, fabric::RegionId first_region, vm::Mechanism mechanism,
-                 const vm::Mechanisms& mechanisms, vm::MapBudget& budget)
+Segment::Memory::Memory(vm::AddressRange range, const SegmentOptions& options, vm::Mechanism mechanism,
+                        const vm::Mechanisms& mechanisms, vm::MapBudget& budget)
+    : views(options.name, std::move(range), options.block_bytes),
+      twins("craton twins", views.bytes()),
+      words("craton words", views.blocks() * sizeof(coherence::BlockWords)),
+      home_bytes("craton home bytes",
+                 options.dials.home == coherence::Home::fixed ? views.bytes() : std::size_t{1}),
+      pages(vm::make_page_table(mechanism, mechanisms, views, budget)) {}
+
+Segment::Segment(fabric::Fabric& fabric, coherence::LeaseRelease& protocol, std::unique_ptr<Memory> memory,
+                 const SegmentOptions& options, fabric::RegionId first_region)
     : first_region_(first_region),
-      memory_(options.name, std::move(range), options.block_bytes),
-      twins_("craton twins", memory_.bytes()),
-      words_("craton words", memory_.blocks() * sizeof(coherence::BlockWords)),
-      home_bytes_("craton home bytes",
-                  options.dials.home == coherence::Home::fixed ? memory_.bytes() : std::size_t{1}),
-      pages_(vm::make_page_table(mechanism, mechanisms, memory_, budget)),
-      protocol_(protocol.add_segment({.pages = *pages_,
-                                      .data = first_region,
-                                      .twins = first_region + 1,
-                                      .own_twins = twins_.data(),
-                                      .words = first_region + 2,
-                                      .own_words = reinterpret_cast<coherence::BlockWords*>(words_.data()),
-                                      .home_bytes = first_region + 3,
-                                      .own_home_bytes = home_bytes_.data(),
-                                      .initial_homes = options.initial_homes,
-                                      .dials = options.dials,
-                                      .application_view = memory_.application_view()})),
+      memory_(std::move(memory)),
+      protocol_(
+          protocol.add_segment({.pages = *memory_->pages,
+                                .data = first_region,
+                                .twins = first_region + 1,
+                                .own_twins = memory_->twins.data(),
+                                .words = first_region + 2,
+                                .own_words = reinterpret_cast<coherence::BlockWords*>(memory_->words.data()),
+                                .home_bytes = first_region + 3,
+                                .own_home_bytes = memory_->home_bytes.data(),
+                                .initial_homes = options.initial_homes,
+                                .dials = options.dials,
+                                .application_view = memory_->views.application_view()})),
       faults_(protocol_, fabric.clock(), protocol_.counters()),
-      caught_(*pages_, faults_, static_cast<int>(fabric.rank())) {
-  fabric.register_region(first_region_, memory_.region_memory());
-  fabric.register_region(first_region_ + 1, twins_);
-  fabric.register_region(first_region_ + 2, words_);
-  fabric.register_region(first_region_ + 3, home_bytes_);
+      caught_(*memory_->pages, faults_, static_cast<int>(fabric.rank())) {
+  fabric.register_region(first_region_, memory_->views.region_memory());
+  fabric.register_region(first_region_ + 1, memory_->twins);
+  fabric.register_region(first_region_ + 2, memory_->words);
+  fabric.register_region(first_region_ + 3, memory_->home_bytes);
 }
 
 Segment::~Segment() = default;
@@ -212,11 +220,34 @@ void Space::agree(std::uint64_t own, const char* asked, const char* what) {
 }
 
 vm::AddressRange Space::take_addresses(const SegmentOptions& options) {
-  if (options.address == 0)
-    return reservation_->take(options.bytes, std::max<std::size_t>(options.block_bytes, 4096));
+  if (options.address == 0) return reservation_->take(options.bytes, std::bit_ceil(options.block_bytes));
   claimed_.push_back(
       std::make_unique<vm::Reservation>(options.address, options.bytes, vm::Reservation::Claim::replace));
   return claimed_.back()->take_at(0, options.bytes);
+}
+
+/// On all ranks or on none: who lacks something for it says so before anybody relies on the others.
+std::unique_ptr<Segment::Memory> Space::make_memory(const SegmentOptions& options) {
+  std::unique_ptr<Segment::Memory> memory;
+  std::exception_ptr own;
+  const std::size_t claims = claimed_.size();
+  try {
+    memory =
+        std::make_unique<Segment::Memory>(take_addresses(options), options, mechanism_, mechanisms_, budget_);
+  } catch (...) {
+    own = std::current_exception();
+  }
+  const std::vector<std::uint64_t> had = agreement_.gather(memory != nullptr ? 1 : 0);
+  const auto without = std::find(had.begin(), had.end(), 0);
+  if (without == had.end()) return memory;
+  memory.reset();
+  claimed_.resize(claims);
+  if (own != nullptr) std::rethrow_exception(own);
+  throw Error(ErrorCode::out_of_resources,
+              {.asked = fmt::format("cannot make segment '{}'", options.name),
+               .happened = fmt::format("rank {} lacks something for it", without - had.begin()),
+               .limit = {},
+               .remedy = "see what that rank says"});
 }
 
 Segment& Space::create_segment(const SegmentOptions& options) {
@@ -231,8 +262,8 @@ Segment& Space::create_segment(const SegmentOptions& options) {
   rounded.bytes = (options.bytes + options.block_bytes - 1) / options.block_bytes * options.block_bytes;
   const auto first_region = static_cast<fabric::RegionId>(options_.first_region + first_segment_region +
                                                           segments_.size() * regions_a_segment);
-  segments_.append(std::unique_ptr<Segment>(new Segment(fabric_, protocol_, take_addresses(rounded), rounded,
-                                                        first_region, mechanism_, mechanisms_, budget_)));
+  segments_.append(
+      std::unique_ptr<Segment>(new Segment(fabric_, protocol_, make_memory(rounded), rounded, first_region)));
   agree(reinterpret_cast<std::uintptr_t>(segments_.back().data()), asked, "its address");
   return segments_.back();
 }
@@ -292,9 +323,11 @@ void Space::update(void* word, std::size_t bytes, FunctionRef<void(std::byte* va
 void Space::load(const void* word, std::size_t bytes, void* value) {
   std::uint64_t offset = 0;
   const Segment& segment = segment_of_word(word, bytes, offset);
+  // Not into `value` at once, which may be shared: a fault there would find locks of the word's block held.
+  std::array<std::byte, sizeof(std::uint64_t)> found{};
   const auto load_word = [&]<typename Word>(Word /*type*/) {
     const Word loaded = std::atomic_ref(*const_cast<Word*>(static_cast<const Word*>(word))).load();
-    std::memcpy(value, &loaded, sizeof loaded);
+    std::memcpy(found.data(), &loaded, sizeof loaded);
   };
   const auto load_here = [&] {
     switch (bytes) {
@@ -308,9 +341,11 @@ void Space::load(const void* word, std::size_t bytes, void* value) {
         return load_word(std::uint64_t{});
     }
   };
-  if (exclusive_.run_atomic(segment.protocol_.id(), offset, load_here)) return;
-  protocol_.update(segment.protocol_.id(), offset, bytes,
-                   [&](const std::byte* newest) { std::memcpy(value, newest, bytes); });
+  if (!exclusive_.run_atomic(segment.protocol_.id(), offset, load_here)) {
+    protocol_.update(segment.protocol_.id(), offset, bytes,
+                     [&](const std::byte* newest) { std::memcpy(found.data(), newest, bytes); });
+  }
+  std::memcpy(value, found.data(), bytes);
 }
 
 void Space::publish() {
@@ -325,13 +360,13 @@ void Space::for_blocks(const void* begin, std::size_t bytes, const char* asked,
                        FunctionRef<void(coherence::LeaseSegment&, std::uint64_t)> action) {
   Segment* const segment = find(begin);
   const auto* const first = static_cast<const std::byte*>(begin);
-  if (segment == nullptr || bytes == 0 || !segment->contains(first + bytes - 1)) {
+  const std::uint64_t offset = segment == nullptr ? 0 : static_cast<std::uint64_t>(first - segment->data());
+  if (segment == nullptr || bytes == 0 || bytes > segment->bytes() - offset) {
     throw Error(ErrorCode::invalid_argument, {.asked = fmt::format("{} {} bytes at {}", asked, bytes, begin),
                                               .happened = "they are not in one segment",
                                               .limit = {},
                                               .remedy = {}});
   }
-  const auto offset = static_cast<std::uint64_t>(first - segment->data());
   const std::uint64_t last = (offset + bytes - 1) / segment->block_bytes();
   for (std::uint64_t block = offset / segment->block_bytes(); block <= last; ++block)
     action(segment->blocks(), block);

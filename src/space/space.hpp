@@ -68,11 +68,11 @@ class Segment {
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
-  const std::string& name() const noexcept { return memory_.name(); }
+  const std::string& name() const noexcept { return memory_->views.name(); }
   /// Where the program finds it; the same on all ranks.
-  std::byte* data() const noexcept { return memory_.application_view(); }
-  std::size_t bytes() const noexcept { return memory_.bytes(); }
-  std::size_t block_bytes() const noexcept { return memory_.block_bytes(); }
+  std::byte* data() const noexcept { return memory_->views.application_view(); }
+  std::size_t bytes() const noexcept { return memory_->views.bytes(); }
+  std::size_t block_bytes() const noexcept { return memory_->views.block_bytes(); }
   coherence::LeaseSegment& blocks() const noexcept { return protocol_; }
   bool contains(const void* address) const noexcept {
     return address >= data() && address < data() + bytes();
@@ -92,17 +92,23 @@ class Segment {
     const Clock& clock_;
     coherence::Counters& counters_;
   };
-  Segment(fabric::Fabric& fabric, coherence::LeaseRelease& protocol, vm::AddressRange range,
-          const SegmentOptions& options, fabric::RegionId first_region, vm::Mechanism mechanism,
-          const vm::Mechanisms& mechanisms, vm::MapBudget& budget);
+  /// What it takes of this rank. Made before other ranks hear of the segment, since that may fail.
+  struct Memory {
+    Memory(vm::AddressRange range, const SegmentOptions& options, vm::Mechanism mechanism,
+           const vm::Mechanisms& mechanisms, vm::MapBudget& budget);
+
+    vm::SegmentMemory views;
+    fabric::RegionMemory twins;
+    fabric::RegionMemory words;
+    fabric::RegionMemory home_bytes;
+    std::unique_ptr<vm::ViewPageTable> pages;
+  };
+  Segment(fabric::Fabric& fabric, coherence::LeaseRelease& protocol, std::unique_ptr<Memory> memory,
+          const SegmentOptions& options, fabric::RegionId first_region);
   void close(fabric::Fabric& fabric);
 
   const fabric::RegionId first_region_;
-  vm::SegmentMemory memory_;
-  fabric::RegionMemory twins_;
-  fabric::RegionMemory words_;
-  fabric::RegionMemory home_bytes_;
-  std::unique_ptr<vm::ViewPageTable> pages_;
+  const std::unique_ptr<Memory> memory_;
   coherence::LeaseSegment& protocol_;
   Faults faults_;
   vm::CaughtSegment caught_;
@@ -139,7 +145,8 @@ class Space {
   vm::Mechanism mechanism() const noexcept { return mechanism_; }
 
   /// Calls `modify` on the newest value of a word in a segment: atomically, a release before and an acquire
-  /// after. Blocks. \param word aligned to `bytes`, which are 1, 2, 4 or 8 \throws Error invalid_argument,
+  /// after. Blocks. \param modify must not touch shared memory: locks of the word's block are held
+  /// \param word aligned to `bytes`, which are 1, 2, 4 or 8 \throws Error invalid_argument,
   /// peer_lost
   void update(void* word, std::size_t bytes, FunctionRef<void(std::byte* value)> modify);
   /// The newest value of a word, likewise; of a strong block without taking it from who writes it. Blocks.
@@ -162,6 +169,7 @@ class Space {
   void end_service();
   std::unique_ptr<vm::Reservation> reserve(std::size_t wanted);
   vm::AddressRange take_addresses(const SegmentOptions& options);
+  std::unique_ptr<Segment::Memory> make_memory(const SegmentOptions& options);
   void agree(std::uint64_t own, const char* asked, const char* what);
   Segment& segment_of_word(const void* word, std::size_t bytes, std::uint64_t& offset);
   void for_blocks(const void* begin, std::size_t bytes, const char* asked,

@@ -48,7 +48,7 @@ class Reservation {
   /// What may be at the addresses already.
   enum class Claim : std::uint8_t {
     unused,   ///< nothing
-    replace,  ///< anything: it is unmapped, its bytes are gone
+    replace,  ///< anything: it is unmapped, its bytes are gone; for a segment that takes all of it
   };
   /// Takes exactly [base, base + bytes).
   /// \param base, bytes whole pages

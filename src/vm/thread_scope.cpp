@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
 
@@ -35,13 +36,14 @@ ThreadScope::ThreadScope() {
     throw Error::from_errno("cannot install a stack for the handler of faults", error,
                             "sysctl vm.max_map_count; getconf MINSIGSTKSZ");
   }
+  thread_ = ::gettid();
   before_ = before.ss_sp;
   before_bytes_ = before.ss_size;
   before_flags_ = before.ss_flags;
 }
 
 ThreadScope::~ThreadScope() {
-  if (memory_ == nullptr) return;
+  if (memory_ == nullptr || thread_ != ::gettid()) return;  // only that thread could be given another one
   stack_t now{};
   ::sigaltstack(nullptr, &now);
   if (now.ss_sp == memory_ + kernel::page_bytes()) {

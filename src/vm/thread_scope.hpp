@@ -2,6 +2,8 @@
 /// What a kernel thread needs to touch segments at its best: a stack of its own for the handler of faults.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 
 namespace craton::vm {
@@ -9,7 +11,8 @@ namespace craton::vm {
 /// While one exists, faults of the calling kernel thread are handled on an alternate stack with a guard page
 /// below it. Without one they are handled on the stack that the thread is on: that works too, unless that
 /// stack lies in a segment itself (the kernel cannot deliver the signal there, and kills) or has little room
-/// left. Scopes nest. A scope ends on the thread that made it; fibers that move between threads hold none.
+/// left. Scopes nest. A scope that another thread ends leaves its thread the stack, for the life of the
+/// process; fibers that move between threads hold none.
 class ThreadScope {
  public:
   /// Room for fault_depth_most nested signal frames and the protocol's calls in each.
@@ -23,6 +26,7 @@ class ThreadScope {
   ~ThreadScope();
 
  private:
+  pid_t thread_ = 0;             // whose it is, as the kernel counts
   std::byte* memory_ = nullptr;  // null: there was a stack that is large enough
   std::size_t memory_bytes_ = 0;
   void* before_ = nullptr;

@@ -65,10 +65,21 @@ TEST_P(Programs, TheCppLayerKeepsCount) {
   expect_ok("space_layer");
 }
 
+TEST_P(Programs, ASegmentThatOneRankCannotMakeIsMadeNowhere) {
+  expect_ok("space_short");
+}
+
 INSTANTIATE_TEST_SUITE_P(Space, Programs, testing::ValuesIn(ways),
                          [](const testing::TestParamInfo<Ways>& tested) {
                            return std::string(tested.param.name);
                          });
+
+TEST(Barrier, SaysOfEachCallThatARankIsLost) {
+  LaunchedJob job({"-n", "3", "--", job::program("space_lost")});
+  EXPECT_NE(job.finish(), 0);
+  EXPECT_EQ(job.output(), "lost\nlost\nlost\nlost\n");
+  EXPECT_EQ(job.leftovers(), "");
+}
 
 TEST(Example, HeatIsKept) {
   LaunchedJob job({"-n", "3", "--isolate-nodes", "--races", "report", "--", CRATON_HEAT, "9000", "50"});

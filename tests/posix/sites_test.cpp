@@ -122,6 +122,42 @@ TEST_F(Sites, AJumpTakesNothingThatIsJumpedAt) {
   EXPECT_EQ(hooked.calls, 1U);
 }
 
+// Programs jump over the lock of an instruction where they have one thread.
+TEST_F(Sites, ALongOneThatIsJumpedIntoTraps) {
+  const std::uintptr_t code = buffer_.begin_function();
+  buffer_.add({0x74, 0x01});                                // je behind the lock
+  buffer_.add({0xf0, 0xff, 0x87, 0x00, 0x00, 0x00, 0x00});  // lock incl 0(%rdi)
+  buffer_.add_exit();
+  buffer_.end_function();
+  const PatchReport report = patch_it();
+  ASSERT_EQ(report.traps.size(), 1U) << text_of(report);
+  EXPECT_EQ(report.traps[0].address, code + 2);
+  run(code);
+  EXPECT_EQ(word(0), 1U);
+  EXPECT_EQ(hooked.calls, 1U);
+  machine_.before.flags |= 0x40;  // equal
+  run(code);
+  EXPECT_EQ(word(0), 2U);
+  EXPECT_EQ(hooked.calls, 1U);
+}
+
+TEST_F(Sites, AShortOneThatIsJumpedIntoTraps) {
+  const std::uintptr_t code = buffer_.begin_function();
+  buffer_.add({0x74, 0x01});  // je behind the lock
+  buffer_.add(lock_inc_rdi);
+  buffer_.add({0x89, 0xc1});  // mov %eax, %ecx
+  buffer_.add_exit();
+  buffer_.end_function();
+  const PatchReport report = patch_it();
+  ASSERT_EQ(report.traps.size(), 1U) << text_of(report);
+  EXPECT_EQ(report.traps[0].address, code + 2);
+  run(code);
+  machine_.before.flags |= 0x40;
+  run(code);
+  EXPECT_EQ(word(0), 2U);
+  EXPECT_EQ(hooked.calls, 1U);
+}
+
 TEST_F(Sites, AnotherFunctionsJumpCountsToo) {
   const std::uintptr_t code = buffer_.begin_function();
   buffer_.add(lock_inc_rdi);
@@ -338,6 +374,40 @@ TEST_F(Sites, WhatCannotBeDoneIsTold) {
   EXPECT_EQ(report.untouched[1].address, unreadable + 5);
   EXPECT_EQ(report.traps.size(), 1U);  // who knows what the rest of the function jumps at
   EXPECT_LT(report.read_bytes, report.code_bytes);
+}
+
+TEST_F(Sites, WhatLiesInNoFunctionIsTold) {
+  const std::uintptr_t before = buffer_.here();
+  buffer_.add({0x90});
+  buffer_.add(lock_inc_rdi);
+  buffer_.begin_function();
+  buffer_.add(lock_inc_rdi);
+  buffer_.add({0x89, 0xc1});
+  buffer_.add_exit();
+  buffer_.end_function();
+  const std::uintptr_t behind = buffer_.here();
+  buffer_.add(lock_inc_rdi);
+  buffer_.add({0x06});  // no instruction: nothing behind it is looked at
+  buffer_.add(lock_inc_rdi);
+  CodeMap map = buffer_.finish();
+  map.code.front().begin = before;
+  const PatchReport report = patch_it(map);
+  EXPECT_EQ(report.jumps, 1U) << text_of(report);
+  ASSERT_EQ(report.untouched.size(), 2U) << text_of(report);
+  EXPECT_EQ(report.untouched[0].address, before + 1);
+  EXPECT_EQ(report.untouched[1].address, behind);
+  EXPECT_EQ(report.unread_bytes, map.code.front().end - behind - 3);
+}
+
+TEST_F(Sites, OfCodeWithDataAmongItNothingIsGuessed) {
+  const std::uintptr_t begin = buffer_.here();
+  buffer_.add(lock_inc_rdi);
+  CodeMap map = buffer_.finish();
+  map.code.front().begin = begin;
+  map.code.front().holds_data = true;
+  const PatchReport report = patch_it(map);
+  EXPECT_TRUE(report.untouched.empty()) << text_of(report);
+  EXPECT_EQ(report.unread_bytes, map.code.front().end - begin);
 }
 
 TEST_F(Sites, WrongArgumentsAreRefused) {

@@ -122,6 +122,41 @@ static void segments(void) {
   must(craton_unpin(data, 10000), "craton_unpin");
   FAILS(craton_pin(&options, 8), CRATON_INVALID_ARGUMENT, "not in one segment");
   FAILS(craton_pin(data, 1 << 20), CRATON_INVALID_ARGUMENT, "not in one segment");
+  /* Where their end would wrap around. */
+  FAILS(craton_pin((char*)data + 4096, SIZE_MAX), CRATON_INVALID_ARGUMENT, "not in one segment");
+  FAILS(craton_unpin((char*)data + 4096, SIZE_MAX - 4096), CRATON_INVALID_ARGUMENT, "not in one segment");
+}
+
+/* Blocks of three pages: their number of bytes is no power of two. */
+static void odd_blocks(void) {
+  enum { block_bytes = 12288, blocks = 5 };
+  craton_segment_options options = CRATON_SEGMENT_OPTIONS_INIT;
+  options.name = "odd";
+  options.bytes = (size_t)block_bytes * blocks;
+  options.block_bytes = block_bytes;
+  void* data = NULL;
+  must(craton_segment_create(&options, &data), "craton_segment_create");
+  unsigned char* const bytes = data;
+  const int ranks = craton_size();
+  /* Ranks write bytes in turns, so that all have some of each block and page. */
+  for (int round = 1; round <= 3; ++round) {
+    for (int i = craton_rank(); i < block_bytes * blocks; i += 61 * ranks)
+      bytes[i] = (unsigned char)(i + round);
+    must(craton_space_barrier(0), "craton_space_barrier");
+    int wrong = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      for (int i = rank; i < block_bytes * blocks; i += 61 * ranks)
+        wrong += bytes[i] != (unsigned char)(i + round);
+    }
+    CHECK(wrong == 0);
+    must(craton_space_barrier(0), "craton_space_barrier");
+  }
+  uint64_t* const last = (uint64_t*)(bytes + options.bytes) - 1;
+  if (craton_rank() == 0) *last = 0;
+  must(craton_space_barrier(0), "craton_space_barrier");
+  must(craton_atomic_fetch_add64(last, 2, NULL), "fetch_add64");
+  must(craton_space_barrier(0), "craton_space_barrier");
+  CHECK(*last == 2 * (uint64_t)ranks);
 }
 
 static void heap(void) {
@@ -230,6 +265,48 @@ static void words(void) {
   FAILS(craton_atomic_compare_exchange32(narrow, NULL, 1, NULL), CRATON_INVALID_ARGUMENT, "NULL");
 }
 
+/* What the functions store may lie in shared memory too: in the block of the word, or in one that another
+ * rank has. */
+static void results_in_shared_memory(craton_strength strength) {
+  craton_segment_options options = CRATON_SEGMENT_OPTIONS_INIT;
+  const size_t ranks = (size_t)craton_size();
+  options.bytes = (2 + ranks) * 4096;
+  options.strength = strength;
+  void* data = NULL;
+  must(craton_segment_create(&options, &data), "craton_segment_create");
+  uint64_t* const word = data;
+  uint64_t* const out = word + 1024; /* by turns, so that each of its blocks is every rank's */
+  const size_t rank = (size_t)craton_rank();
+  uint64_t* const untouched = word + 512;
+  must(craton_atomic_load64(untouched, untouched + 1 + rank), "load64");
+  must(craton_atomic_fetch_add64(word, 1, word + 1 + rank), "fetch_add64");
+  CHECK(word[1 + rank] < ranks);
+  must(craton_space_barrier(0), "craton_space_barrier");
+  for (size_t i = 0; i < ranks; ++i)
+    must(craton_atomic_fetch_add64(word, 1, &out[i * 512 + rank]), "fetch_add64");
+  must(craton_space_barrier(0), "craton_space_barrier");
+  CHECK(*word == ranks + ranks * ranks);
+  uint64_t sum = 0;
+  for (size_t i = 0; i < ranks * ranks; ++i) sum += out[i / ranks * 512 + i % ranks] - ranks;
+  CHECK(sum == ranks * ranks * (ranks * ranks - 1) / 2);
+  must(craton_space_barrier(0), "craton_space_barrier");
+  uint64_t* const own = &out[rank];
+  must(craton_atomic_exchange64(word, 7, own), "exchange64");
+  CHECK(*own == 7 || *own == ranks + ranks * ranks);
+  must(craton_atomic_load64(word, own), "load64");
+  CHECK(*own == 7);
+  must(craton_atomic_load64(word, word + 1 + rank), "load64");
+  CHECK(word[1 + rank] == 7);
+  must(craton_space_barrier(0), "craton_space_barrier");
+  int exchanged = -1;
+  *own = 8;
+  must(craton_atomic_compare_exchange64(word, own, 9, &exchanged), "compare_exchange64");
+  CHECK(exchanged == 0 && *own == 7);
+  must(craton_atomic_compare_exchange64(word, own, 7, (int*)(word + 1 + rank)), "compare_exchange64");
+  CHECK(*(int*)(word + 1 + rank) == 1 && *own == 7);
+  must(craton_space_barrier(0), "craton_space_barrier");
+}
+
 static void counters_and_threads(void) {
   uint64_t value = 0;
   must(craton_space_count("updates", &value), "craton_space_count");
@@ -268,9 +345,13 @@ int main(void) {
   before_it_is_open(CRATON_INVALID_ARGUMENT, "craton_space_open");
   opening();
   segments();
+  odd_blocks();
   heap();
   mutexes();
   words();
+  results_in_shared_memory(CRATON_STRENGTH_RELEASE);
+  results_in_shared_memory(CRATON_STRENGTH_STRONG);
+  results_in_shared_memory(CRATON_STRENGTH_AUTOMATIC);
   counters_and_threads();
   fork_off();
   must(craton_space_barrier(0), "craton_space_barrier");

@@ -234,6 +234,51 @@ INSTANTIATE_TEST_SUITE_P(
                     Overflow{"LargeFrames", {"large"}, " is full: it has 512 KiB; raise OMP_STACKSIZE; "}),
     [](const auto& tested) { return std::string(tested.param.name); });
 
+// ---- Atomic instructions
+
+class Libraries : public testing::TestWithParam<int> {};
+
+TEST_P(Libraries, OfTheProgramAreShared) {
+  const std::string number = std::to_string(GetParam());
+  LaunchedJob job(command({"-n", "2", "--threads", "1"}, {job::program("libraries_" + number)}));
+  EXPECT_EQ(job::finish_clean(job), 0) << job.error();
+  EXPECT_EQ(job.output(), number + " libraries, " + number + " counted right\n");
+  EXPECT_EQ(job.error(), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Run, Libraries, testing::Values(6, 20), testing::PrintToStringParamName());
+
+TEST(Atomics, OnWordsInTwoBlocksAreExact) {
+  for (const std::vector<std::string>& nodes :
+       {std::vector<std::string>{}, std::vector<std::string>{"--isolate-nodes", "--transport", "tcp"}}) {
+    std::vector<std::string> flags{"-n", "4", "--threads", "1"};
+    flags.insert(flags.end(), nodes.begin(), nodes.end());
+    LaunchedJob job(command(flags, {job::program("split_words")}));
+    EXPECT_EQ(job::finish_clean(job), 0) << job.error();
+    EXPECT_EQ(job.output(), "alone: right\nbeside others: right\n");
+    EXPECT_EQ(job.error(), "");
+  }
+}
+
+TEST(Atomics, WithALockMayBeInterruptedByAHandlerThatPosts) {
+  LaunchedJob job(command({"-n", "2", "--threads", "1"}, {job::program("posts")}));
+  EXPECT_EQ(job::finish_clean(job), 0) << job.error();
+  EXPECT_EQ(job.output(), "right\n");
+  EXPECT_EQ(job.error(), "");
+}
+
+TEST(Atomics, InCodeThatNoTableTellsOfAreNamed) {
+  LaunchedJob job(command({"-n", "2", "--threads", "1"}, {job::program("bare")}));
+  EXPECT_EQ(job::finish_clean(job), 0) << job.error();
+  EXPECT_EQ(job.output(), "counted\n");
+  EXPECT_EQ(occurrences(job.error(), "craton: warning: the atomic instruction at 0x"), 1) << job.error();
+  EXPECT_EQ(
+      occurrences(job.error(), "bare stays as it is: no unwind table tells of code there; it may be data\n"),
+      1)
+      << job.error();
+  EXPECT_EQ(occurrences(job.error(), "\n"), 1) << job.error();
+}
+
 // ---- Memory of one rank
 
 TEST(ForeignMemory, OfALibraryThatIsLoadedLateIsNamed) {

@@ -11,7 +11,13 @@
 #include <string>
 #include <tuple>
 
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "fabric/fabric.hpp"
 #include "space_ranks.hpp"
+#include "vm/map_budget.hpp"
+#include "vm/mechanism.hpp"
+#include "vm/reservation.hpp"
 
 namespace craton::space::test {
 
@@ -118,6 +124,109 @@ void atomics_are_exact(RankSpace& rank) {
   check(*reinterpret_cast<std::uint64_t*>(at + 8), all);
   check(*reinterpret_cast<std::uint64_t*>(at + 16), rounds - 1);
   rank.space.barrier().wait();
+}
+
+/// A job of one rank that has its words' atomics done by processors or by a network card: of a card's, only
+/// the fabric can tell which they are.
+class LoneFabric final : public fabric::Fabric {
+ public:
+  explicit LoneFabric(fabric::AtomicDomain domain) : Fabric(0, 1), domain_(domain) {}
+
+  std::size_t atomics() const noexcept { return atomics_; }
+
+  fabric::Node node_of(Rank /*rank*/) const noexcept override { return 0; }
+  fabric::Capabilities capabilities(Rank /*peer*/) const noexcept override {
+    return {.load_store = true,
+            .native_one_sided = true,
+            .atomic_domain = domain_,
+            .max_message_bytes = fabric::max_message_bytes,
+            .transport = "self"};
+  }
+  bool alive(Rank /*peer*/) const noexcept override { return true; }
+  const Clock& clock() const noexcept override { return clock_; }
+  void register_region(fabric::RegionId id, const fabric::RegionMemory& memory) override {
+    memory_ = memory.data();
+    regions().publish(id, {{.direct = memory_,
+                            .direct_atomics = domain_ == fabric::AtomicDomain::cpu ? memory_ : nullptr,
+                            .bytes = memory.bytes()}});
+  }
+  void unregister_region(fabric::RegionId id) override { regions().withdraw(id); }
+  fabric::Status flush(Rank /*target*/) override { return fabric::Status::ok; }
+  void set_handler(fabric::HandlerId /*id*/, fabric::Handler /*handler*/, void* /*context*/) override {}
+  fabric::Status send(Rank /*target*/, fabric::HandlerId /*handler*/, const void* /*payload*/,
+                      std::size_t /*bytes*/) override {
+    return fabric::Status::ok;
+  }
+  fabric::Status wait_until(FunctionRef<bool()> condition, TimeNs /*deadline_ns*/) override {
+    return condition() ? fabric::Status::ok : fabric::Status::timed_out;
+  }
+  void notify() noexcept override {}
+  void sleep_while(const std::atomic<std::uint32_t>& /*word*/, std::uint32_t /*seen*/,
+                   TimeNs /*deadline_ns*/) override {}
+  void wake_sleepers(const std::atomic<std::uint32_t>& /*word*/) noexcept override {}
+  void set_peer_lost_handler(PeerLostHandler /*handler*/, void* /*context*/) override {}
+  void declare_lost(Rank /*peer*/) noexcept override {}
+
+ private:
+  void start_get(void* /*destination*/, fabric::RemoteAddress /*source*/, std::size_t /*bytes*/,
+                 fabric::Completion& completion) override {
+    completion.finish_inline(fabric::Status::ok);
+  }
+  void start_put(fabric::RemoteAddress /*destination*/, const void* /*source*/, std::size_t /*bytes*/,
+                 fabric::Completion& completion) override {
+    completion.finish_inline(fabric::Status::ok);
+  }
+  void start_atomic(fabric::AtomicOperation operation, fabric::RemoteAddress word, std::uint64_t* previous,
+                    fabric::Completion& completion) override {
+    EXPECT_EQ(operation.kind, fabric::AtomicKind::compare_exchange);
+    ++atomics_;
+    *previous = operation.first;
+    std::atomic_ref(*reinterpret_cast<std::uint64_t*>(memory_ + word.offset))
+        .compare_exchange_strong(*previous, operation.second);
+    completion.finish_inline(fabric::Status::ok);
+  }
+
+  const fabric::AtomicDomain domain_;
+  const SteadyClock clock_{};
+  std::byte* memory_ = nullptr;
+  std::size_t atomics_ = 0;
+};
+
+/// Atomic additions of an owner to a word of its part. \returns how many of them went through the fabric
+std::size_t add_at_owner(fabric::AtomicDomain domain, bool& takes_wide) {
+  LoneFabric fabric(domain);
+  vm::Reservation reservation(vm::Reservation::candidate_bases()[0], part_bytes);
+  vm::MapBudget budget(vm::MapBudget::kernel_limit_here());
+  const vm::Mechanisms mechanisms = vm::probe();
+  OwnedSegment owned(fabric, "owned", reservation.take(part_bytes, 4096), part_bytes, 0,
+                     vm::choose_mechanism("auto", mechanisms), mechanisms, budget);
+  for (std::uint64_t i = 0; i < rounds; ++i) {
+    owned.run_atomic(owned.part(0) + 4, 4, [](void* target) {
+      std::atomic_ref(*static_cast<std::uint32_t*>(target)).fetch_add(1);
+    });
+  }
+  EXPECT_EQ(words_of(owned, 0)[0], rounds << 32U);
+  takes_wide = true;
+  try {
+    owned.run_atomic(owned.part(0), 16, [](void* /*target*/) {});
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::not_supported);
+    takes_wide = false;
+  }
+  owned.close();
+  return fabric.atomics();
+}
+
+TEST(OwnedSegment, AnOwnersAtomicsAreInstructionsWhereProcessorsDoThem) {
+  bool takes_wide = false;
+  EXPECT_EQ(add_at_owner(fabric::AtomicDomain::cpu, takes_wide), 0U);
+  EXPECT_TRUE(takes_wide);
+}
+
+TEST(OwnedSegment, AnOwnersAtomicsGoThroughTheFabricWhereANetworkCardDoesThem) {
+  bool takes_wide = true;
+  EXPECT_EQ(add_at_owner(fabric::AtomicDomain::nic, takes_wide), rounds);
+  EXPECT_FALSE(takes_wide);
 }
 
 // The owner's part never faults, so that the kernel may write there.

@@ -7,10 +7,13 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <ucontext.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <functional>
+#include <optional>
 #include <thread>
 
 #include "base/error.hpp"
@@ -216,6 +219,35 @@ std::size_t alternate_stack_bytes() {
   stack_t now{};
   sigaltstack(nullptr, &now);
   return (now.ss_flags & SS_DISABLE) != 0 ? 0 : now.ss_size;
+}
+
+/// Ends the process with code 7 if a handler can run on this thread's alternate stack.
+void run_handler_on_alternate_stack() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { _exit(7); };
+  action.sa_flags = SA_ONSTACK;
+  ::sigaction(SIGUSR1, &action, nullptr);
+  ::pthread_kill(::pthread_self(), SIGUSR1);
+}
+
+TEST(ThreadScope, LeavesAThreadItsStackWhereAnotherEndsIt) {
+  EXPECT_EXIT(
+      {
+        std::optional<ThreadScope> scope;
+        std::atomic<int> step{0};
+        std::thread thread([&] {
+          scope.emplace();
+          step = 1;
+          while (step != 2) std::this_thread::yield();
+          run_handler_on_alternate_stack();
+        });
+        while (step != 1) std::this_thread::yield();
+        scope.reset();
+        step = 2;
+        thread.join();
+        _exit(1);
+      },
+      testing::ExitedWithCode(7), "");
 }
 
 TEST(ThreadScope, NestsAndLeavesWhatWasThere) {

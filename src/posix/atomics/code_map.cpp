@@ -56,7 +56,8 @@ CodeMap code_map_of(const dl_phdr_info& object) {
     map.image = {std::min(map.image.begin, range.begin), std::max(map.image.end, range.end)};
     const int protection = protection_of(header);
     if ((protection & PROT_READ) != 0) map.data.push_back({begin, begin + header.p_filesz});
-    if ((protection & PROT_EXEC) != 0) map.code.push_back({range, protection});
+    // The file begins with headers and tables.
+    if ((protection & PROT_EXEC) != 0) map.code.push_back({range, protection, header.p_offset == 0});
   }
   if (map.code.empty()) return map;
   if (unwind_header.begin == 0) {

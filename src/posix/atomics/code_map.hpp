@@ -21,14 +21,15 @@ struct AddressRange {
 
 struct CodeMap {
   struct Segment : AddressRange {
-    int protection = 0;  ///< PROT_ bits
+    int protection = 0;       ///< PROT_ bits
+    bool holds_data = false;  ///< headers and tables of the object as well: older linkers do so
   };
 
   std::string name;
   AddressRange image;                        ///< from its first to its last byte
   std::vector<Segment> code;                 ///< the executable segments
   std::vector<AddressRange> data;            ///< all that can be read, executable or not
-  std::vector<AddressRange> functions;       ///< sorted and disjoint; no other code is looked at
+  std::vector<AddressRange> functions;       ///< sorted and disjoint; no other code is changed
   std::vector<std::uintptr_t> landing_pads;  ///< where exceptions enter functions
   std::string problem;                       ///< why functions may be missing; empty if none
 

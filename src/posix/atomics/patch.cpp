@@ -176,6 +176,7 @@ PatchReport report_of(const CodeMap& object, const PatchPlan& plan) {
   report.functions = object.functions.size();
   for (const CodeMap::Segment& each : object.code) report.code_bytes += each.end - each.begin;
   report.read_bytes = plan.read_bytes;
+  report.unread_bytes = plan.unread_bytes;
   report.problem = object.problem;
   report.loads_to_store = plan.loads_to_store;
   for (const PatchPlan::Trap& each : plan.untouched)

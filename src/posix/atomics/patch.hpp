@@ -6,8 +6,8 @@
 /// takes its neighbours with it, where these can be moved and nothing jumps at them (branch_targets.hpp).
 /// Else a breakpoint takes its place (trap.hpp).
 ///
-/// What this cannot see: code without unwind tables, code made at run time, and plain loads and stores, which
-/// atomic loads and relaxed stores are.
+/// What this cannot change: code without unwind tables, where it only tells of sites. What it cannot see:
+/// code made at run time, and plain loads and stores, which atomic loads and relaxed stores are.
 #pragma once
 
 #include <cstddef>
@@ -28,13 +28,15 @@ struct PatchReport {
   };
 
   std::size_t functions = 0;
-  std::size_t code_bytes = 0;  ///< of executable segments
-  std::size_t read_bytes = 0;  ///< of these: known functions, as far as they could be read
-  std::size_t atomics = 0;     ///< sites of each kind
+  std::size_t code_bytes = 0;    ///< of executable segments
+  std::size_t read_bytes = 0;    ///< of these: known functions, as far as they could be read
+  std::size_t unread_bytes = 0;  ///< others, as far as they could not be read either
+  std::size_t atomics = 0;       ///< sites of each kind
   std::size_t flushes = 0;
-  std::size_t jumps = 0;          ///< sites behind a jump
-  std::vector<Reason> traps;      ///< sites with a breakpoint
-  std::vector<Reason> untouched;  ///< sites left as they were, and places where functions become unreadable
+  std::size_t jumps = 0;      ///< sites behind a jump
+  std::vector<Reason> traps;  ///< sites with a breakpoint
+  /// Sites left as they were, places where functions become unreadable, and sites outside of known functions.
+  std::vector<Reason> untouched;
   /// Loads of what a compare-exchange is about to change: a fault of one may fetch for writing at once.
   std::vector<std::uintptr_t> loads_to_store;
   std::string problem;  ///< why functions may have been missed; empty if none

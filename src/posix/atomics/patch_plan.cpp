@@ -12,6 +12,7 @@ constexpr std::size_t before_most = 4;
 /// Instructions before a compare-exchange among which its load is looked for.
 constexpr std::size_t load_before_most = 12;
 constexpr std::uintptr_t function_alignment = 16;
+constexpr std::uintptr_t instruction_bytes_most = 15;
 
 bool can_be_moved(const Site& site) noexcept {
   return site.problem == nullptr && SiteCode::can_jump(site);
@@ -21,7 +22,31 @@ bool can_be_moved(const Site& site) noexcept {
 
 PatchPlan Planner::make() {
   for (std::size_t i = 0; i < map_.functions.size(); ++i) plan_function(i);
+  for (const CodeMap::Segment& segment : map_.code) look_between_functions(segment);
   return std::move(plan_);
+}
+
+/// Where no function is known instructions are read only to tell of sites there: what is taken for one may be
+/// data, and where it is entered nobody knows. Filler of zeros between sections can shift the reading for
+/// some instructions; at the end it then stops inside of the last.
+void Planner::look_between_functions(const CodeMap::Segment& segment) {
+  std::uintptr_t at = segment.begin;
+  for (const AddressRange& function : map_.functions) {
+    if (!segment.holds(function.begin)) continue;
+    look_at({at, function.begin}, segment.holds_data);
+    at = function.end;
+  }
+  look_at({at, segment.end}, segment.holds_data);
+}
+
+void Planner::look_at(const AddressRange& range, bool holds_data) {
+  if (range.begin >= range.end || !may_hold_sites(range)) return;
+  const Decoded decoded = holds_data ? Decoded{{}, range.begin} : decode(range);
+  for (const Instruction& instruction : decoded.instructions) {
+    if (instruction.site != SiteKind::none)
+      plan_.untouched.push_back({instruction, "no unwind table tells of code there; it may be data"});
+  }
+  if (range.end - decoded.end > instruction_bytes_most) plan_.unread_bytes += range.end - decoded.end;
 }
 
 const BranchTargets& Planner::targets() {
@@ -49,6 +74,7 @@ void Planner::plan_function(std::size_t index) {
     if (segment.holds(function.begin)) limit = std::min(limit, segment.end);
 
   const std::vector<Instruction>& all = decoded.instructions;
+  find_entries_inside(all);
   std::size_t first_free = 0;  // behind the run before
   for (std::size_t at = 0; at < all.size(); ++at) {
     if (all[at].site == SiteKind::none || at < first_free) continue;
@@ -57,6 +83,23 @@ void Planner::plan_function(std::size_t index) {
       while (first_free < all.size() && all[first_free].address < plan_.runs.back().end) ++first_free;
     first_free = std::max(first_free, at + 1);
   }
+}
+
+/// Where branches lead into the middle of instructions: behind a lock that one thread can do without.
+void Planner::find_entries_inside(const std::vector<Instruction>& all) {
+  entries_inside_.clear();
+  for (const Instruction& branch : all) {
+    if (branch.target <= all.front().address || branch.target >= all.back().end()) continue;
+    const auto at = std::lower_bound(
+        all.begin(), all.end(), branch.target,
+        [](const Instruction& each, std::uintptr_t address) { return each.address < address; });
+    if (at == all.end() || at->address != branch.target) entries_inside_.push_back(branch.target);
+  }
+}
+
+bool Planner::is_entered_inside(std::uintptr_t begin, std::uintptr_t end) const noexcept {
+  return std::any_of(entries_inside_.begin(), entries_inside_.end(),
+                     [=](std::uintptr_t entry) { return begin < entry && entry < end; });
 }
 
 void Planner::plan_site(const AddressRange& function, const std::vector<Instruction>& all, std::size_t at,
@@ -70,6 +113,10 @@ void Planner::plan_site(const AddressRange& function, const std::vector<Instruct
   }
   if (!SiteCode::can_jump(site)) {
     plan_.traps.push_back({instruction, "its operand is relative to gs"});
+    return;
+  }
+  if (is_entered_inside(instruction.address, instruction.end())) {
+    plan_.traps.push_back({instruction, "it is jumped into"});
     return;
   }
   if (instruction.length >= jump_bytes) {
@@ -104,6 +151,7 @@ bool Planner::try_run(const AddressRange& function, const std::vector<Instructio
     if (last == all.size()) return false;
     const Instruction& each = all[last];
     if (last != first && targets().is_target(each.address)) return false;
+    if (is_entered_inside(each.address, each.end())) return false;
     if (each.site == SiteKind::none && !each.is_movable) return false;
     if (each.site == SiteKind::atomic && !can_be_moved(decode_site(each))) return false;
     if (last < site && !each.goes_on()) return false;

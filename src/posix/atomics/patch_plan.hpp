@@ -33,6 +33,7 @@ struct PatchPlan {
   std::vector<Trap> untouched;                 ///< also where code could not be read: `why` tells
   std::vector<std::uintptr_t> loads_to_store;  ///< see PatchReport
   std::size_t read_bytes = 0;
+  std::size_t unread_bytes = 0;  ///< see PatchReport
 };
 
 /// Reads only.
@@ -43,6 +44,10 @@ class Planner {
 
  private:
   void plan_function(std::size_t index);
+  void look_between_functions(const CodeMap::Segment& segment);
+  void look_at(const AddressRange& range, bool holds_data);
+  void find_entries_inside(const std::vector<Instruction>& all);
+  bool is_entered_inside(std::uintptr_t begin, std::uintptr_t end) const noexcept;
   void plan_site(const AddressRange& function, const std::vector<Instruction>& all, std::size_t at,
                  std::size_t first_free, std::uintptr_t limit);
   void find_load(const std::vector<Instruction>& all, std::size_t at, const Site& site);
@@ -51,7 +56,8 @@ class Planner {
   const BranchTargets& targets();
 
   const CodeMap& map_;
-  std::unique_ptr<BranchTargets> targets_;  // made when a site is too short for a jump
+  std::unique_ptr<BranchTargets> targets_;      // made when a site is too short for a jump
+  std::vector<std::uintptr_t> entries_inside_;  // instructions of the function that is being planned
   PatchPlan plan_;
 };
 

@@ -14,8 +14,8 @@ namespace craton::posix {
 /// More ranges than these are refused.
 inline constexpr std::size_t shared_ranges_most = 8;
 
-/// Addresses that the program shares with other ranks. An operation belongs to the range that holds its
-/// first byte.
+/// Addresses that the program shares with other ranks, and perhaps some that it does not: hooks find out. An
+/// operation belongs to the range that holds its first byte.
 struct SharedRange {
   std::uintptr_t begin = 0;
   std::uintptr_t end = 0;
