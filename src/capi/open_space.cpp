@@ -29,8 +29,6 @@ constexpr fabric::HandlerId heap_handler = job::barrier_handler + 3;
 constexpr fabric::HandlerId large_heap_handler = job::barrier_handler + 4;
 constexpr fabric::HandlerId space_handlers = job::barrier_handler + 5;
 constexpr fabric::Rank mutex_keeper = 0;
-/// Measured: more gives larger arrays nothing, and costs where ranks share one.
-constexpr std::size_t large_heap_block_bytes = std::size_t{16} * 1024;
 
 /// Its address tells threads apart.
 thread_local char thread_mark = 0;
@@ -107,7 +105,7 @@ OpenSpace::OpenSpace(job::Job& job, const OpenSpaceOptions& options)
     space_.protocol().set_race_handler(&space::RaceLog::saw, &races_);
   make_heap(heap_, "heap", options.heap_bytes, space::SegmentOptions{}.block_bytes, heap_handler);
   if (options.large_heap_bytes != 0)
-    make_heap(large_heap_, "large heap", options.large_heap_bytes, large_heap_block_bytes,
+    make_heap(large_heap_, "large heap", options.large_heap_bytes, large_block_bytes,
               large_heap_handler);
   agreement_.meet();  // messages of the heaps find them everywhere
 }

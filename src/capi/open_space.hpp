@@ -25,6 +25,9 @@ namespace craton::capi {
 inline constexpr std::uint32_t mutexes_most = 1U << 20U;
 inline constexpr std::uint32_t mutexes_default = 1U << 16U;
 inline constexpr unsigned segments_most = 1000;  ///< of the program; its heaps are more
+/// Blocks of large memory of unmodified programs. Measured: more gives larger arrays nothing, and costs where
+/// ranks share one.
+inline constexpr std::size_t large_block_bytes = std::size_t{16} * 1024;
 
 struct OpenSpaceOptions {
   unsigned threads = 1;

@@ -78,6 +78,8 @@ struct Block {
   bool cooled;              ///< closed because it was so often
   std::uint8_t patience;    ///< how much longer it stays open than others: see LeaseSegment::learn_gap
   std::uint32_t cooled_at;  ///< the number of that release
+  /// And is closed, therefore, by the release that publishes it. Changed under `busy`.
+  std::atomic<bool> rarely_written;
 
   // Under the segment's list lock.
   bool listed;  ///< as dirty

@@ -155,6 +155,7 @@ class LeaseSegment final : public vm::FaultHandler {
 
   // Releases (lease_segment_release.cpp).
   void release_all(std::vector<WriteNotice>& notices);
+  void close_rarely_written(std::vector<std::uint64_t>& close);
   void release_elsewhere(const std::vector<std::uint64_t>& indices, std::vector<WriteNotice>& notices);
   bool release(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
   bool release_at_home(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);

@@ -6,6 +6,7 @@
 
 #include "base/assert.hpp"
 #include "base/events.hpp"
+#include "base/scope_exit.hpp"
 #include "coherence/lease_release.hpp"
 #include "coherence/lease_segment.hpp"
 
@@ -24,20 +25,22 @@ void LeaseSegment::release_all(std::vector<WriteNotice>& notices) {
   // open().
   if (!dials_.causal && !has_writes()) return;
   releases_.store(releases_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  std::vector<std::uint64_t> elsewhere;
-  std::uint64_t next = 0;
+  std::vector<std::uint64_t> listed;
+  std::vector<std::uint64_t> rarely_written;
   {
     const StateGuard guard(list_lock_);
-    next = first_listed_.exchange(0, std::memory_order_relaxed);
-  }
-  while (next != 0) {
-    const std::uint64_t index = next - 1;
-    Block& block = states_[index];
-    {
-      const StateGuard guard(list_lock_);
+    for (std::uint64_t next = first_listed_.exchange(0, std::memory_order_relaxed); next != 0;) {
+      Block& block = states_[next - 1];
+      listed.push_back(next - 1);
+      if (block.rarely_written.load(std::memory_order_relaxed)) rarely_written.push_back(next - 1);
       next = block.next_listed;
       block.listed = false;
     }
+  }
+  close_rarely_written(rarely_written);
+  std::vector<std::uint64_t> elsewhere;
+  for (const std::uint64_t index : listed) {
+    Block& block = states_[index];
     const std::lock_guard busy(block.busy);
     {
       const StateGuard guard(block.state);
@@ -51,6 +54,29 @@ void LeaseSegment::release_all(std::vector<WriteNotice>& notices) {
     }
   }
   release_elsewhere(elsewhere, notices);
+}
+
+/// Takes write access away from what is usually written in one of many releases (learn_gap), neighbours with
+/// one system call: they are published, and need not be looked at by the releases to come.
+void LeaseSegment::close_rarely_written(std::vector<std::uint64_t>& close) {
+  if (close.empty()) return;
+  std::sort(close.begin(), close.end());
+  for (const std::uint64_t index : close) states_[index].state.lock();
+  const ScopeExit unlock([&]() noexcept {
+    for (const std::uint64_t index : close) states_[index].state.unlock();
+  });
+  std::vector<vm::Run> runs;
+  for (const std::uint64_t index : close) {
+    Block& block = states_[index];
+    const bool may_be_sole = dials_.sole_copies && block.sole_delay == 0;  // and that is cheaper still
+    if (may_be_sole || block.pinned || strong(index) || pages_.access(index) != vm::Access::write) continue;
+    if (!runs.empty() && runs.back().first + runs.back().count == index) {
+      ++runs.back().count;
+    } else {
+      runs.push_back({.first = index, .count = 1});
+    }
+  }
+  if (!runs.empty()) pages_.set_access(runs, vm::Access::read);
 }
 
 /// Releases blocks whose home is not here, many at a time.
@@ -103,6 +129,14 @@ bool LeaseSegment::release_at_home(std::uint64_t index, Block& block, std::vecto
     Counters::add(counters_.fast_releases);
   };
   if (fast() && pages_.access(index) != vm::Access::write) {
+    if (block.rarely_written.load(std::memory_order_relaxed)) {
+      cool(block);
+      if (block.sole_delay != 0) --block.sole_delay;
+      if (unchanged(index)) {
+        Counters::add(counters_.unchanged);
+        return make_clean();
+      }
+    }
     publish_here();
     return make_clean();
   }
@@ -150,7 +184,7 @@ void LeaseSegment::cool(Block& block) noexcept {
 /// With `busy`, of a block that cooled and is written again. A look at an open block costs some thirtieth of
 /// a fault. So one that is written again soon, or written alike again and again, like the cold cells of a
 /// stencil, is best left open as long; one that is written once in many releases, like the planes of a
-/// pipeline, is best closed at once.
+/// pipeline, is best closed by the very release that publishes it.
 void LeaseSegment::learn_gap(Block& block) noexcept {
   constexpr std::uint32_t looks_a_fault = 32;
   constexpr std::uint8_t patience_most = 4;
@@ -163,6 +197,8 @@ void LeaseSegment::learn_gap(Block& block) noexcept {
   } else {
     block.patience = 0;
   }
+  block.rarely_written.store(closed_for > dials_.cool_after && gap > looks_a_fault,
+                             std::memory_order_relaxed);
 }
 
 /// The home is elsewhere: takes it, merges it into the copy, which thereby becomes the home.
@@ -183,6 +219,7 @@ bool LeaseSegment::merge_and_move(std::uint64_t index, Block& block, std::vector
     }
     if (unchanged(index)) return block.dirty = block.has_twin = false;
   }
+  if (!is_open && block.rarely_written.load(std::memory_order_relaxed)) cool(block);
   block.unchanged = 0;
 
   const Taken taken = take_home(index, block);

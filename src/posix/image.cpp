@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <string_view>
 
+#include "posix/large_variables.hpp"
 #include "posix/pages.hpp"
 
 namespace craton::posix {
@@ -81,6 +82,11 @@ Image::Image() {
                         .fingerprint = fingerprint_,
                         .own_code = reinterpret_cast<std::uintptr_t>(&collect)};
   ::dl_iterate_phdr(&collect, &collecting);
+  for (LoadedObject& object : objects_) {
+    if (!object.shared) continue;
+    object.large_variables = find_large_variables(object.path, object.base);
+    for (const AddressSpan& span : object.large_variables) fingerprint_.add(span.begin).add(span.end);
+  }
 }
 
 }  // namespace craton::posix

@@ -3,6 +3,7 @@
 /// on all ranks.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,6 +12,8 @@
 #include "base/fingerprint.hpp"
 
 namespace craton::posix {
+
+inline constexpr std::size_t large_variable_bytes = std::size_t{1} << 20U;
 
 /// Whole pages, [begin, end).
 struct AddressSpan {
@@ -28,6 +31,9 @@ struct LoadedObject {
   bool allocates_privately;       ///< libc and the loader: what they allocate is theirs
   std::vector<AddressSpan> code;  ///< executable segments
   std::vector<AddressSpan> writable;  ///< data and bss, less what is read-only after relocation
+  /// Where in there nothing lies but variables of large_variable_bytes or more; not always whole pages. Of those
+  /// that share their data, and as far as the file still has its symbols.
+  std::vector<AddressSpan> large_variables;
 
   /// Without its folder.
   std::string_view name() const noexcept { return std::string_view(path).substr(path.rfind('/') + 1); }
@@ -39,7 +45,7 @@ class Image {
   Image();
 
   const std::vector<LoadedObject>& objects() const noexcept { return objects_; }
-  /// Of names, addresses and sizes of all objects: equal on ranks that can share addresses.
+  /// Of names, addresses and sizes of all objects and large variables: equal on ranks that can share addresses.
   std::uint64_t fingerprint() const noexcept { return fingerprint_.value(); }
 
  private:

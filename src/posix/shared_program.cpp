@@ -138,29 +138,64 @@ void SharedProgram::agree_on_image(space::Agreement& agreement) {
 
 /// What the loader and the constructors of libraries have made of the program's data at rank 0 is what all
 /// see.
+namespace {
+
+/// A part of a program's data that becomes a segment.
+struct DataPart {
+  AddressSpan span;
+  bool is_large;  ///< nothing but large variables
+};
+
+/// Blocks of large variables are large as those of large allocations are: fewer faults, comparisons and
+/// notices. At both ends of them remains what is not a whole block.
+std::vector<DataPart> divide(const AddressSpan& data, const std::vector<AddressSpan>& large_variables) {
+  constexpr std::uintptr_t block = capi::large_block_bytes;
+  const auto down = [](std::uintptr_t address) { return address / block * block; };
+  std::vector<DataPart> parts;
+  std::uintptr_t next = data.begin;
+  for (const AddressSpan& variables : large_variables) {
+    const AddressSpan whole{.begin = down(std::max(variables.begin, next) + block - 1),
+                            .end = down(std::min(variables.end, data.end))};
+    if (whole.begin >= whole.end) continue;
+    if (whole.begin > next) parts.push_back({.span = {next, whole.begin}, .is_large = false});
+    parts.push_back({.span = whole, .is_large = true});
+    next = whole.end;
+  }
+  if (next < data.end) parts.push_back({.span = {next, data.end}, .is_large = false});
+  return parts;
+}
+
+}  // namespace
+
 void SharedProgram::share_data() {
-  const bool first = job_->rank() == 0;
   for (const LoadedObject& object : image_.objects()) {
     if (!object.shared) continue;
     for (const AddressSpan& span : object.writable) {
-      auto* const data = reinterpret_cast<std::byte*>(span.begin);
-      const std::size_t bytes = span.end - span.begin;
-      std::vector<std::byte> before;
-      if (first) before.assign(data, data + bytes);
-      space::SegmentOptions options;
-      options.name = fmt::format("data of {}", object.name());
-      options.bytes = bytes;
-      options.address = span.begin;
-      options.initial_homes = {.kind = coherence::InitialHomes::Kind::cyclic};
-      options.dials.strength = coherence::Strength::automatic;
-      options.dials.causal = job_->options().flag(Option::causal);
-      open_->create_segment(options);
-      for (std::size_t at = 0; at < before.size(); at += page_bytes) {
-        if (!is_zero(before.data() + at, page_bytes)) std::memcpy(data + at, before.data() + at, page_bytes);
-      }
+      for (const DataPart& part : divide(span, object.large_variables))
+        share_part(part.span, fmt::format("{} of {}", part.is_large ? "arrays" : "data", object.name()),
+                   part.is_large ? capi::large_block_bytes : page_bytes);
     }
   }
   open_->space().barrier().wait();
+}
+
+void SharedProgram::share_part(const AddressSpan& span, std::string name, std::size_t block_bytes) {
+  auto* const data = reinterpret_cast<std::byte*>(span.begin);
+  const std::size_t bytes = span.end - span.begin;
+  std::vector<std::byte> before;
+  if (job_->rank() == 0) before.assign(data, data + bytes);
+  space::SegmentOptions options;
+  options.name = std::move(name);
+  options.bytes = bytes;
+  options.block_bytes = block_bytes;
+  options.address = span.begin;
+  options.initial_homes = {.kind = coherence::InitialHomes::Kind::cyclic};
+  options.dials.strength = coherence::Strength::automatic;
+  options.dials.causal = job_->options().flag(Option::causal);
+  open_->create_segment(options);
+  for (std::size_t at = 0; at < before.size(); at += page_bytes) {
+    if (!is_zero(before.data() + at, page_bytes)) std::memcpy(data + at, before.data() + at, page_bytes);
+  }
 }
 
 std::vector<AddressSpan> SharedProgram::shared_spans() {

@@ -109,6 +109,7 @@ class SharedProgram final : public omp::Platform {
  private:
   void agree_on_image(space::Agreement& agreement);
   void share_data();
+  void share_part(const AddressSpan& span, std::string name, std::size_t block_bytes);
   std::uint32_t threads_a_rank();
   void write_lines() noexcept;
   static void* work(void* self);
