@@ -196,8 +196,8 @@ extern "C" {
   const craton::SignalSection section;
   if (pointer == nullptr) {
     SharedProgram* const program = sharing(__builtin_return_address(0));
-    return program == nullptr ? allocate_privately(bytes)
-                              : allocate(*program, bytes, __builtin_return_address(0));
+    // No stream: those do not grow, as popen's list of what its child is to close does.
+    return program == nullptr ? __libc_malloc(bytes) : allocate(*program, bytes, __builtin_return_address(0));
   }
   SharedProgram* const program = owner_of(pointer);
   if (program == nullptr) return __libc_realloc(pointer, bytes);

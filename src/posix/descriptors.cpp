@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/kcmp.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -14,7 +15,10 @@
 #include <cerrno>
 #include <mutex>
 
+#include "base/error.hpp"
+#include "base/signal_section.hpp"
 #include "base/unique_fd.hpp"
+#include "posix/everywhere.hpp"
 #include "posix/shared_program.hpp"
 
 namespace craton::posix {
@@ -24,12 +28,19 @@ namespace {
 /// Numbers of each rank, as far as the limit of the process reaches.
 constexpr int numbers_a_rank = 256;
 constexpr int numbers_most = 65536;
+/// With fewer allowed the numbers of rank 0 are not kept free of others.
+constexpr std::uint64_t numbers_enough = 4 * numbers_a_rank;
+
+/// The numbers of rank 0 that another rank has borrowed since all were told of a change. In memory of rank
+/// 0's that its neighbours map.
+using LentNumbers = std::array<std::atomic<std::uint8_t>, numbers_most>;
 
 /// A rank other than 0. One for the process, as its descriptors are.
 struct Borrowing {
   SharedProgram* program = nullptr;
   pid_t first_process = 0;
-  UniqueFd first;        ///< a pidfd of rank 0's process; none on another node
+  UniqueFd first;  ///< a pidfd of rank 0's process; none on another node
+  LentNumbers* lent = nullptr;
   int first_number = 0;  ///< of those that this rank gives out
   /// Not the program's: of the runtime when the program started, and what stands for rank 0's.
   std::array<std::atomic<std::uint8_t>, numbers_most> runtimes{};
@@ -50,37 +61,79 @@ Borrowing& borrowing() noexcept {
 /// Set once, so that rank 0 and other programs pay a load only.
 std::atomic<bool> is_borrower{false};
 
+/// Notes whose a number is. A child that shares this process's memory until it executes another program has
+/// descriptors of its own.
+void note_made(Borrowing& with, int number, bool is_made) noexcept {
+  if (number < 0 || number >= numbers_most || !with.program->is_this_process()) return;
+  with.made[static_cast<std::size_t>(number)].store(is_made ? 1 : 0);
+}
+
 bool is_same_file(const Borrowing& with, int number, int here) noexcept {
   return ::syscall(SYS_kcmp, with.first_process, ::getpid(), KCMP_FILE, number, here) == 0;
 }
 
-int borrow(Borrowing& with, int number, const char* function) noexcept {
+/// Another descriptor here for what rank 0 has; -1, with errno.
+int get_first(const Borrowing& with, int number) noexcept {
+  return static_cast<int>(::syscall(SYS_pidfd_getfd, with.first.get(), number, 0));
+}
+
+/// With the lock. Rank 0 has closed it.
+void give_up(Borrowing& with, int number, int here) noexcept {
+  with.borrowed[static_cast<std::size_t>(number)].store(0);
+  if (here < numbers_most) with.runtimes[static_cast<std::size_t>(here)].store(0);
+  static_cast<void>(::close(here));
+}
+
+/// With the lock: makes what stands for a number of rank 0's what rank 0 has there now. \returns it; -1, with
+/// errno, where rank 0 has nothing there, or it cannot be borrowed
+int renew(Borrowing& with, int number) noexcept {
   auto& slot = with.borrowed[static_cast<std::size_t>(number)];
-  const int known = slot.load(std::memory_order_acquire) - 1;
-  if (known >= 0 && is_same_file(with, number, known)) return known;
-  const std::lock_guard lock(with.lock);
-  const int again = slot.load() - 1;
-  if (again >= 0) {
-    if (is_same_file(with, number, again)) return again;
-    // Not closed: another thread may be inside a call on it. It is replaced below, in one step.
-  }
-  const int got = static_cast<int>(::syscall(SYS_pidfd_getfd, with.first.get(), number, 0));
+  // Before the look: a close that comes after it then finds the mark, and one that came before is seen.
+  if (with.lent != nullptr) (*with.lent)[static_cast<std::size_t>(number)].exchange(1);
+  const int here = slot.load() - 1;
+  if (here >= 0 && is_same_file(with, number, here)) return here;
+  const int got = get_first(with, number);
   if (got < 0) {
-    if (errno == EBADF) return number;  // nor does rank 0 have it: the call says so
-    with.program->fail(fmt::format(
-        "{}(): cannot borrow descriptor {} of rank 0: {}; open the file in the threads that use it", function,
-        number,
-        errno == EPERM ? "the kernel does not allow it (sysctl kernel.yama.ptrace_scope)"
-                       : "the kernel has no pidfd_getfd (Linux 5.6), or no room"));
+    const int error = errno;
+    if (error == EBADF && here >= 0) give_up(with, number, here);
+    errno = error;
+    return -1;
   }
-  if (again >= 0) {
-    static_cast<void>(::dup3(got, again, O_CLOEXEC));
+  if (here >= 0) {
+    // Not closed, but replaced in one step: another thread may be about to use it.
+    static_cast<void>(::dup3(got, here, O_CLOEXEC));
     static_cast<void>(::close(got));
-    return again;
+    return here;
   }
-  if (got < numbers_most) with.runtimes[static_cast<std::size_t>(got)].store(1);
+  if (got < numbers_most) {
+    with.runtimes[static_cast<std::size_t>(got)].store(1);
+    with.made[static_cast<std::size_t>(got)].store(0);
+  }
   slot.store(got + 1, std::memory_order_release);
   return got;
+}
+
+int borrow(Borrowing& with, int number, const char* function) noexcept {
+  const int known = with.borrowed[static_cast<std::size_t>(number)].load(std::memory_order_acquire) - 1;
+  if (known >= 0 && is_same_file(with, number, known)) return known;
+  int got = -1;
+  int error = 0;
+  if (with.program->is_this_process()) {
+    const SignalSection section;  // who is told of a change must not wait for a handler
+    const std::lock_guard lock(with.lock);
+    got = renew(with, number);
+    error = errno;
+  } else {
+    got = get_first(with, number);
+    error = errno;
+  }
+  if (got >= 0) return got;
+  if (error == EBADF) return no_descriptor;  // nor does rank 0 have it: the call says so
+  with.program->fail(
+      fmt::format("{}(): cannot borrow descriptor {} of rank 0: {}; open the file in the threads that use it",
+                  function, number,
+                  error == EPERM ? "the kernel does not allow it (sysctl kernel.yama.ptrace_scope)"
+                                 : "the kernel has no pidfd_getfd (Linux 5.6), or no room"));
 }
 
 bool is_open(int number) noexcept {
@@ -91,24 +144,79 @@ bool is_open(int number) noexcept {
 bool is_local(const Borrowing& with, int number) noexcept {
   if (number <= STDERR_FILENO || number >= numbers_most) return true;
   const auto index = static_cast<std::size_t>(number);
-  return with.made[index].load() != 0 || (with.runtimes[index].load() == 0 && is_open(number));
+  if (with.made[index].load() != 0) return true;
+  return with.borrowed[index].load() == 0 && with.runtimes[index].load() == 0 && is_open(number);
+}
+
+/// What is opened here without a word to us must not get a number of rank 0's: it would hide a file of the
+/// program's. So all of them are taken, by what nothing can be read from.
+void take_low_numbers() noexcept {
+  const int nothing = ::open("/", O_PATH | O_CLOEXEC);  // to the end, as the others
+  for (int number = STDERR_FILENO + 1; nothing >= 0 && number < numbers_a_rank; ++number) {
+    if (is_open(number)) continue;
+    const int taken = ::fcntl(nothing, F_DUPFD_CLOEXEC, number);
+    if (taken > number) static_cast<void>(::close(taken));
+  }
+}
+
+LentNumbers* map_lent(int memory) noexcept {
+  void* const mapped = ::mmap(nullptr, sizeof(LentNumbers), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+  return mapped == MAP_FAILED ? nullptr : static_cast<LentNumbers*>(mapped);
+}
+
+/// At rank 0, where there are others.
+std::atomic<LentNumbers*> own_lent{nullptr};
+
+void lend(space::Agreement& agreement) {
+  // For processes below the node's daemon, which are this job's ranks. Without Yama it says EINVAL, and is
+  // not needed.
+  static_cast<void>(::prctl(PR_SET_PTRACER, ::getppid(), 0, 0, 0));
+  const UniqueFd memory(::memfd_create("craton-lent", MFD_CLOEXEC));
+  LentNumbers* const lent =
+      memory && ::ftruncate(memory.get(), sizeof(LentNumbers)) == 0 ? map_lent(memory.get()) : nullptr;
+  if (lent == nullptr) {
+    throw Error(ErrorCode::out_of_resources, {.asked = "cannot share the descriptors of this program",
+                                              .happened = "no memory for what others borrow",
+                                              .limit = {},
+                                              .remedy = "raise ulimit -n or ulimit -v"});
+  }
+  agreement.gather(static_cast<std::uint64_t>(memory.get()));
+  agreement.meet();  // all have it
+  own_lent.store(lent, std::memory_order_release);
+}
+
+/// What rank 0 has under the number may have changed: so that nobody keeps what it has closed.
+void tell_if_lent(int number) noexcept {
+  LentNumbers* const lent = own_lent.load(std::memory_order_acquire);
+  if (lent == nullptr || number < 0 || number >= numbers_most) return;
+  auto& mark = (*lent)[static_cast<std::size_t>(number)];
+  if (mark.load() == 0) [[likely]]
+    return;
+  Everywhere* const others = everywhere_now();
+  if (others == nullptr || !shared_program()->is_this_process()) return;
+  const int error = errno;
+  mark.store(0);
+  others->make(Everywhere::Kind::descriptor, &number, sizeof number);
+  errno = error;
 }
 
 }  // namespace
 
-void share_descriptors(SharedProgram& program) {
+void share_descriptors(SharedProgram& program, space::Agreement& agreement) {
+  if (program.fabric().size() == 1) return;
+  if (program.rank() == 0) return lend(agreement);
   const pid_t first_process = static_cast<pid_t>(program.first_process());
-  if (program.rank() == 0) {
-    // For processes below the node's daemon, which are this job's ranks. Without Yama it says EINVAL, and is
-    // not needed.
-    static_cast<void>(::prctl(PR_SET_PTRACER, ::getppid(), 0, 0, 0));
-    return;
-  }
   Borrowing& own = borrowing();
   own.program = &program;
   own.first_process = first_process;
-  if (program.fabric().node_of(0) == program.fabric().node_of(program.rank()))
+  const auto lent_memory = agreement.gather(0)[0];
+  if (program.fabric().node_of(0) == program.fabric().node_of(program.rank())) {
     own.first.reset(static_cast<int>(::syscall(SYS_pidfd_open, first_process, 0)));
+    const UniqueFd memory(
+        static_cast<int>(::syscall(SYS_pidfd_getfd, own.first.get(), static_cast<int>(lent_memory), 0)));
+    if (memory) own.lent = map_lent(memory.get());
+  }
+  agreement.meet();
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
     limit.rlim_cur = limit.rlim_max;
@@ -116,6 +224,7 @@ void share_descriptors(SharedProgram& program) {
     const auto wanted = static_cast<std::uint64_t>(program.rank()) * numbers_a_rank;
     const std::uint64_t room = std::min<std::uint64_t>(limit.rlim_cur, numbers_most);
     own.first_number = wanted + numbers_a_rank <= room ? static_cast<int>(wanted) : 0;
+    if (room >= numbers_enough) take_low_numbers();
   }
   for (int number = 0; number < numbers_most; ++number)
     own.runtimes[static_cast<std::size_t>(number)].store(is_open(number) ? 1 : 0);
@@ -148,26 +257,62 @@ int descriptor_made(int descriptor) noexcept {
       number = moved;
     }
   }
-  if (number < numbers_most) own.made[static_cast<std::size_t>(number)].store(1);
+  note_made(own, number, true);
   return number;
 }
 
-void descriptor_replaced(int number) noexcept {
-  if (number < 0 || number >= numbers_most || !is_borrower.load(std::memory_order_acquire)) [[likely]]
-    return;
-  borrowing().made[static_cast<std::size_t>(number)].store(1);
+bool descriptor_is_foreign(int number) noexcept {
+  return is_borrower.load(std::memory_order_acquire) && !is_local(borrowing(), number);
 }
 
-void descriptor_closed(int number) noexcept {
-  if (!is_borrower.load(std::memory_order_acquire)) [[likely]]
+int descriptor_to_keep(int number, const char* function) noexcept {
+  const int here = descriptor_here(number, function);
+  return descriptor_is_foreign(number) ? descriptor_made(::fcntl(here, F_DUPFD_CLOEXEC, 0)) : here;
+}
+
+void descriptor_replacing(int number) noexcept {
+  if (number < 0 || number >= numbers_most || !is_borrower.load(std::memory_order_acquire)) [[likely]]
     return;
   Borrowing& own = borrowing();
-  if (is_local(own, number)) {
-    if (number >= 0 && number < numbers_most) own.made[static_cast<std::size_t>(number)].store(0);
-    return;
+  if (own.runtimes[static_cast<std::size_t>(number)].load() == 0 || !own.program->is_this_process()) return;
+  const SignalSection section;
+  const std::lock_guard lock(own.lock);
+  for (auto& slot : own.borrowed) {
+    if (slot.load() != number + 1) continue;
+    slot.store(0);
+    own.runtimes[static_cast<std::size_t>(number)].store(0);
   }
-  own.program->fail(
+}
+
+void descriptor_replaced(int number) noexcept {
+  if (number < 0 || number >= numbers_most) return;
+  if (is_borrower.load(std::memory_order_acquire))
+    borrowing().made[static_cast<std::size_t>(number)].store(1);
+  tell_if_lent(number);
+}
+
+void refuse_foreign_close(int number) noexcept {
+  // A child without memory of its own closes what it has inherited.
+  if (!descriptor_is_foreign(number) || !borrowing().program->is_this_process()) [[likely]]
+    return;
+  borrowing().program->fail(
       fmt::format("close(): descriptor {} was opened on another rank; close it where it was opened", number));
+}
+
+ClosingDescriptor::ClosingDescriptor(int number) noexcept : number_(number) {
+  if (is_borrower.load(std::memory_order_acquire)) note_made(borrowing(), number, false);
+}
+
+ClosingDescriptor::~ClosingDescriptor() {
+  tell_if_lent(number_);
+}
+
+bool renew_descriptor_as_told(int number) noexcept {
+  if (number < 0 || number >= numbers_most || !is_borrower.load(std::memory_order_acquire)) return true;
+  Borrowing& own = borrowing();
+  const std::lock_guard lock(own.lock);
+  if (own.borrowed[static_cast<std::size_t>(number)].load() != 0) static_cast<void>(renew(own, number));
+  return true;
 }
 
 }  // namespace craton::posix

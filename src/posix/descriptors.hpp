@@ -10,33 +10,64 @@
 ///
 ///     0, 1, 2 │ rank 0 ... 255 │ rank 1 ... 511 │ rank 2 ...
 ///
+/// On the other ranks all numbers of rank 0's range are taken, so that what the C library or the runtime
+/// opens there never hides one. What rank 0 closes, or replaces by dup2, stays open nowhere: it knows which
+/// of its numbers were ever borrowed, and tells all ranks before its call returns (not in handlers of
+/// signals).
+///
 /// Elsewhere the job ends with a message: a descriptor of another node, or of another rank than 0. Not
-/// borrowed: by close, dup2, poll, select, epoll and mmap of files.
+/// borrowed: by close and dup2's second number.
 ///
 /// Threads: any.
 #pragma once
 
+#include <climits>
+
 #include "fabric/types.hpp"
+#include "space/agreement.hpp"
 
 namespace craton::posix {
 
 class SharedProgram;
 
 /// Collective: rank 0 lets its neighbours borrow. Before the program starts. \throws Error
-void share_descriptors(SharedProgram& program);
+void share_descriptors(SharedProgram& program, space::Agreement& agreement);
 
-/// The descriptor of this process for what the program calls `number`. Ends the job where there is none.
-/// \param function for the message
+/// A number that no process has: whoever asks the kernel about it is told EBADF.
+inline constexpr int no_descriptor = INT_MAX;
+
+/// The descriptor of this process for what the program calls `number`; no_descriptor where it is closed. Ends
+/// the job where it cannot be had. \param function for the message
 int descriptor_here(int number, const char* function) noexcept;
+
+/// The same number means another descriptor here.
+bool descriptor_is_foreign(int number) noexcept;
+
+/// As descriptor_here(), for what will close it: a copy where it is not this rank's.
+int descriptor_to_keep(int number, const char* function) noexcept;
 
 /// Gives a descriptor that a call has made in this process the number that the program gets. \returns it; -1
 /// stays
 int descriptor_made(int descriptor) noexcept;
 
-/// The program has made this process's descriptor of a number of its own choice; -1 is ignored.
+/// The program will make this process's descriptor of a number of its own choice, whatever has it now.
+void descriptor_replacing(int number) noexcept;
+/// It has; -1 is ignored.
 void descriptor_replaced(int number) noexcept;
 
-/// The program has closed it.
-void descriptor_closed(int number) noexcept;
+/// Ends the job if the program cannot close it here.
+void refuse_foreign_close(int number) noexcept;
+
+/// Around the call by which the program closes a descriptor of this process.
+class ClosingDescriptor {
+ public:
+  explicit ClosingDescriptor(int number) noexcept;
+  ClosingDescriptor(const ClosingDescriptor&) = delete;
+  ClosingDescriptor& operator=(const ClosingDescriptor&) = delete;
+  ~ClosingDescriptor();
+
+ private:
+  const int number_;
+};
 
 }  // namespace craton::posix

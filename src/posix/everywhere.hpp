@@ -1,7 +1,7 @@
 /// \file
 /// What a process has by itself, and the program believes to have once: its directory, file mask, locale,
-/// seeds and signal handlers, and the files that it maps. A change by any rank is made on all before the call
-/// returns.
+/// seeds and signal handlers, the files that it maps, and what it closes. A change by any rank is made on all
+/// before the call returns.
 ///
 ///     chdir(path) on rank r ──▶ the real one here ──▶ message to all others: the real one there ──▶ answers
 ///     ──▶ back
@@ -24,7 +24,18 @@ namespace craton::posix {
 
 class Everywhere {
  public:
-  enum class Kind : std::uint32_t { directory, file_mask, locale, action, seed, seed_48, map, unmap, answer };
+  enum class Kind : std::uint32_t {
+    directory,
+    file_mask,
+    locale,
+    action,
+    seed,
+    seed_48,
+    map,
+    unmap,
+    descriptor,
+    answer
+  };
 
   /// Before the program starts; collective in so far as all ranks must have made it before any changes.
   Everywhere(SharedProgram& program, fabric::HandlerId handler);
@@ -82,6 +93,9 @@ void start_everywhere(SharedProgram& program);
 /// What the others do for Kind::map and unmap (mappings.cpp). \returns whether it worked
 bool map_as_told(const MapChange& change, std::uint64_t own_node) noexcept;
 bool unmap_as_told(const MapChange& change) noexcept;
+/// What they do for Kind::descriptor, a number of rank 0's that now means something else, or nothing
+/// (descriptors.cpp).
+bool renew_descriptor_as_told(int number) noexcept;
 /// What they do for Kind::action (signals.cpp).
 bool set_action_as_told(const ActionChange& change) noexcept;
 /// What they do for Kind::seed and seed_48, and at the start: sequences of random numbers that are the

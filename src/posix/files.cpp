@@ -1,4 +1,5 @@
 // Calls that name files, or say something about open ones.
+#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include <sys/time.h>
 #include <sys/timerfd.h>
 #include <sys/xattr.h>
+#include <termios.h>
 #include <unistd.h>
 #include <utime.h>
 
@@ -47,7 +49,6 @@ ssize_t __readlinkat_chk(int directory, const char* path, char* buffer, std::siz
 
 namespace {
 
-using craton::posix::descriptor_closed;
 using craton::posix::descriptor_here;
 using craton::posix::descriptor_made;
 using craton::posix::may_fault;
@@ -152,18 +153,25 @@ CRATON_MAKER(inotify_init, (), ())
 CRATON_MAKER(inotify_init1, (int flags), (flags))
 
 [[gnu::visibility("default")]] int close(int fd) {
-  descriptor_closed(fd);
+  craton::posix::refuse_foreign_close(fd);
+  const craton::posix::ClosingDescriptor closing(fd);
   return CRATON_REAL(close)(fd);
 }
 
 /// The program has chosen the number, so it is this rank's, whatever had it.
 [[gnu::visibility("default")]] int dup3(int fd, int wanted, int flags) {
-  const int got = CRATON_REAL(dup3)(CRATON_FD(dup3), wanted, flags);
+  const int here = CRATON_FD(dup3);
+  if (fd == wanted) return CRATON_REAL(dup3)(wanted, wanted, flags);  // it has an error for that
+  craton::posix::descriptor_replacing(wanted);
+  const int got = CRATON_REAL(dup3)(here, wanted, flags);
   craton::posix::descriptor_replaced(got);
   return got;
 }
 [[gnu::visibility("default")]] int dup2(int fd, int wanted) {
-  const int got = CRATON_REAL(dup2)(CRATON_FD(dup2), wanted);
+  const int here = CRATON_FD(dup2);
+  if (fd == wanted) return CRATON_REAL(fcntl)(here, F_GETFD) < 0 ? -1 : fd;
+  craton::posix::descriptor_replacing(wanted);
+  const int got = CRATON_REAL(dup2)(here, wanted);
   craton::posix::descriptor_replaced(got);
   return got;
 }
@@ -311,10 +319,53 @@ CRATON_CALL(int, fdatasync, (int fd), (CRATON_FD(fdatasync)))
 CRATON_CALL(int, flock, (int fd, int operation), (CRATON_FD(flock), operation))
 CRATON_CALL(int, fchmod, (int fd, mode_t mode), (CRATON_FD(fchmod), mode))
 CRATON_CALL(int, fchown, (int fd, uid_t user, gid_t group), (CRATON_FD(fchown), user, group))
+CRATON_CALL_64(int, fallocate, (int fd, int mode, off_t offset, off_t bytes),
+               (int fd, int mode, off64_t offset, off64_t bytes), (CRATON_FD(fallocate), mode, offset, bytes))
+CRATON_CALL_64(int, posix_fadvise, (int fd, off_t offset, off_t bytes, int advice),
+               (int fd, off64_t offset, off64_t bytes, int advice),
+               (CRATON_FD(posix_fadvise), offset, bytes, advice))
+CRATON_CALL_64(int, lockf, (int fd, int command, off_t bytes), (int fd, int command, off64_t bytes),
+               (CRATON_FD(lockf), command, bytes))
+CRATON_CALL(int, syncfs, (int fd), (CRATON_FD(syncfs)))
+CRATON_CALL(int, sync_file_range, (int fd, off64_t offset, off64_t bytes, unsigned flags),
+            (CRATON_FD(sync_file_range), offset, bytes, flags))
+CRATON_CALL(ssize_t, readahead, (int fd, off64_t offset, std::size_t bytes),
+            (CRATON_FD(readahead), offset, bytes))
+CRATON_CALL(ssize_t, getdents64, (int fd, void* entries, std::size_t bytes),
+            (CRATON_FD(getdents64), Results(entries, bytes), bytes))
+CRATON_CALL(long, fpathconf, (int fd, int name), (CRATON_FD(fpathconf), name))
+CRATON_CALL(ssize_t, fgetxattr, (int fd, const char* name, void* value, std::size_t bytes),
+            (CRATON_FD(fgetxattr), Name(name), Results(value, bytes), bytes))
+CRATON_CALL(int, fsetxattr, (int fd, const char* name, const void* value, std::size_t bytes, int flags),
+            (CRATON_FD(fsetxattr), Name(name), Values(value, bytes), bytes, flags))
+CRATON_CALL(ssize_t, flistxattr, (int fd, char* list, std::size_t bytes),
+            (CRATON_FD(flistxattr), Results(list, bytes), bytes))
+CRATON_CALL(int, fremovexattr, (int fd, const char* name), (CRATON_FD(fremovexattr), Name(name)))
+CRATON_CALL(int, inotify_rm_watch, (int fd, int watch), (CRATON_FD(inotify_rm_watch), watch))
 CRATON_CALL(int, eventfd_read, (int fd, eventfd_t* value), (CRATON_FD(eventfd_read), Result(value)))
+CRATON_CALL(int, eventfd_write, (int fd, eventfd_t value), (CRATON_FD(eventfd_write), value))
 CRATON_CALL(int, timerfd_settime, (int fd, int flags, const itimerspec* time, itimerspec* before),
             (CRATON_FD(timerfd_settime), flags, Value(time), Result(before)))
 CRATON_CALL(int, timerfd_gettime, (int fd, itimerspec* time), (CRATON_FD(timerfd_gettime), Result(time)))
+
+// ---- Terminals
+
+CRATON_CALL(int, isatty, (int fd), (CRATON_FD(isatty)))
+CRATON_CALL(char*, ttyname, (int fd), (CRATON_FD(ttyname)))
+CRATON_CALL(int, ttyname_r, (int fd, char* name, std::size_t bytes),
+            (CRATON_FD(ttyname_r), Results(name, bytes), bytes))
+CRATON_CALL(int, tcgetattr, (int fd, termios* state), (CRATON_FD(tcgetattr), Result(state)))
+CRATON_CALL(int, tcsetattr, (int fd, int when, const termios* state),
+            (CRATON_FD(tcsetattr), when, Value(state)))
+CRATON_CALL(int, tcdrain, (int fd), (CRATON_FD(tcdrain)))
+CRATON_CALL(int, tcflow, (int fd, int action), (CRATON_FD(tcflow), action))
+CRATON_CALL(int, tcflush, (int fd, int queue), (CRATON_FD(tcflush), queue))
+CRATON_CALL(int, tcsendbreak, (int fd, int duration), (CRATON_FD(tcsendbreak), duration))
+CRATON_CALL(pid_t, tcgetpgrp, (int fd), (CRATON_FD(tcgetpgrp)))
+CRATON_CALL(int, tcsetpgrp, (int fd, pid_t group), (CRATON_FD(tcsetpgrp), group))
+CRATON_CALL(pid_t, tcgetsid, (int fd), (CRATON_FD(tcgetsid)))
+
+// ---- Requests
 
 [[gnu::visibility("default")]] int ioctl(int fd, unsigned long request, ...) {
   va_list more;

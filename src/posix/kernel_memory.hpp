@@ -46,6 +46,8 @@ inline bool may_fault(const void* address) noexcept {
 
 /// So much of a long transfer goes through private memory at a time.
 inline constexpr std::size_t piece_bytes = std::size_t{256} * 1024;
+/// A receiver of messages that asks for more than this at a time gets it in parts.
+inline constexpr std::size_t message_bytes_most = std::size_t{1024} * 1024;
 
 /// Private memory for the length of a call. Its content is not set. Aligned for O_DIRECT.
 class PrivateBuffer {

@@ -220,7 +220,7 @@ extern "C" {
     stream = CRATON_REAL(popen)(text, how);
     if (stream == nullptr && errno != EFAULT) break;
   }
-  return stream;
+  return craton::posix::adopt_stream(stream);
 }
 
 [[gnu::visibility("default")]] int daemon(int keep_directory, int keep_output) {

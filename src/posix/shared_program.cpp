@@ -267,8 +267,8 @@ std::uint32_t SharedProgram::threads_a_rank() {
 
 void SharedProgram::run(Stacks::Body body) {
   omp::start(*this, settings_);
-  if (rank() != 0) flush_output();  // threads here run in regions only
-  share_descriptors(*this);         // when the runtime has all of its own
+  if (rank() != 0) flush_output();        // threads here run in regions only
+  share_descriptors(*this, *agreement_);  // when the runtime has all of its own
   stacks_->start_first(rank() == 0 ? body : &SharedProgram::work, this);
   // Signals are for the program's own threads, but for those that this one may raise.
   sigset_t others;

@@ -2,9 +2,11 @@
 // from there. A long text that printf copies from shared memory by itself ("%s" of more than a stream's
 // buffer) may still end in EFAULT, if another thread of the rank acquires between its two looks at it.
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -48,7 +50,11 @@ bool buffer_of_output_is_chosen() noexcept {
 
 namespace {
 
+using craton::posix::adopt_stream;
 using craton::posix::check_stream;
+using craton::posix::ClosingDescriptor;
+using craton::posix::descriptor_made;
+using craton::posix::descriptor_to_keep;
 using craton::posix::may_fault;
 using craton::posix::Name;
 using craton::posix::OpeningStream;
@@ -128,6 +134,24 @@ ssize_t read_line(char** line, std::size_t* room, int delimiter, FILE* stream) {
   return length;
 }
 
+/// After a failure, whose errno stays.
+void close_unused(int own) noexcept {
+  const int error = errno;
+  const ClosingDescriptor closing(own);
+  CRATON_REAL(close)(own);
+  errno = error;
+}
+
+/// The stream or directory that `make` makes of a descriptor, for which it has its own where the number is
+/// another rank's.
+template <typename Make>
+auto open_number(int number, const char* function, Make make) {
+  const int own = descriptor_to_keep(number, function);
+  auto* const stream = make(own);
+  if (stream == nullptr && own != number) close_unused(own);
+  return stream;
+}
+
 // ---- open_memstream: the C library would grow the text in its own memory
 
 struct MemoryStream {
@@ -190,7 +214,23 @@ int close_memory(void* cookie) {
 #define CRATON_OPENER(name, parameters, arguments)       \
   [[gnu::visibility("default")]] FILE* name parameters { \
     const OpeningStream opening;                         \
-    return CRATON_REAL(name) arguments;                  \
+    return adopt_stream(CRATON_REAL(name) arguments);    \
+  }
+// One that ends it.
+#define CRATON_CLOSER(name)                               \
+  [[gnu::visibility("default")]] int name(FILE* stream) { \
+    check_stream(stream, #name);                          \
+    const ClosingDescriptor closing(stream->_fileno);     \
+    return CRATON_REAL(name)(stream);                     \
+  }
+// One that gives it another file, under the number that it has.
+#define CRATON_REOPENER(name)                                                                   \
+  [[gnu::visibility("default")]] FILE* name(const char* path, const char* mode, FILE* stream) { \
+    check_stream(stream, #name);                                                                \
+    const int number = stream->_fileno;                                                         \
+    FILE* const opened = CRATON_REAL(name)(Name(path), Name(mode), stream);                     \
+    craton::posix::descriptor_replaced(number);                                                 \
+    return opened;                                                                              \
   }
 // One that needs no more than to be this rank's.
 #define CRATON_STREAM(type, name, parameters, arguments) \
@@ -206,19 +246,19 @@ extern "C" {
 
 CRATON_OPENER(fopen, (const char* path, const char* mode), (Name(path), Name(mode)))
 CRATON_OPENER(fopen64, (const char* path, const char* mode), (Name(path), Name(mode)))
-CRATON_OPENER(fdopen, (int number, const char* mode),
-              (craton::posix::descriptor_here(number, "fdopen"), Name(mode)))
+[[gnu::visibility("default")]] FILE* fdopen(int number, const char* mode) {
+  const OpeningStream opening;
+  return open_number(number, "fdopen", [mode](int own) { return CRATON_REAL(fdopen)(own, Name(mode)); });
+}
 CRATON_OPENER(tmpfile, (), ())
 CRATON_OPENER(tmpfile64, (), ())
 CRATON_OPENER(fmemopen, (void* memory, std::size_t bytes, const char* mode), (memory, bytes, mode))
 CRATON_OPENER(fopencookie, (void* cookie, const char* mode, cookie_io_functions_t functions),
               (cookie, mode, functions))
-CRATON_STREAM(FILE*, freopen, (const char* path, const char* mode, FILE* stream),
-              (Name(path), Name(mode), stream))
-CRATON_STREAM(FILE*, freopen64, (const char* path, const char* mode, FILE* stream),
-              (Name(path), Name(mode), stream))
-CRATON_STREAM(int, fclose, (FILE * stream), (stream))
-CRATON_STREAM(int, pclose, (FILE * stream), (stream))
+CRATON_REOPENER(freopen)
+CRATON_REOPENER(freopen64)
+CRATON_CLOSER(fclose)
+CRATON_CLOSER(pclose)
 CRATON_STREAM(int, fflush, (FILE * stream), (stream))
 
 [[gnu::visibility("default")]] int fileno(FILE* stream) {
@@ -432,16 +472,25 @@ CRATON_STREAM(void, funlockfile, (FILE * stream), (stream))
 // ---- Directories
 
 [[gnu::visibility("default")]] DIR* opendir(const char* path) {
+  constexpr int flags = O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC;
+  const int own = descriptor_made(CRATON_REAL(open)(Name(path), flags, 0));
+  if (own < 0) return nullptr;
   const OpeningStream opening;
-  return CRATON_REAL(opendir)(Name(path));
+  DIR* const directory = CRATON_REAL(fdopendir)(own);
+  if (directory == nullptr) close_unused(own);
+  return directory;
 }
 [[gnu::visibility("default")]] DIR* fdopendir(int number) {
   const OpeningStream opening;
-  return CRATON_REAL(fdopendir)(craton::posix::descriptor_here(number, "fdopendir"));
+  return open_number(number, "fdopendir", [](int own) { return CRATON_REAL(fdopendir)(own); });
 }
 CRATON_STREAM(dirent*, readdir, (DIR * stream), (stream))
 CRATON_STREAM(dirent64*, readdir64, (DIR * stream), (stream))
-CRATON_STREAM(int, closedir, (DIR * stream), (stream))
+[[gnu::visibility("default")]] int closedir(DIR* stream) {
+  check_stream(stream, "closedir");
+  const ClosingDescriptor closing(CRATON_REAL(dirfd)(stream));
+  return CRATON_REAL(closedir)(stream);
+}
 CRATON_STREAM(void, rewinddir, (DIR * stream), (stream))
 CRATON_STREAM(long, telldir, (DIR * stream), (stream))
 CRATON_STREAM(void, seekdir, (DIR * stream, long position), (stream, position))

@@ -7,6 +7,7 @@
 #include <array>
 #include <new>
 
+#include "posix/descriptors.hpp"
 #include "posix/pages.hpp"
 #include "posix/shared_program.hpp"
 
@@ -88,6 +89,11 @@ void StreamMemory::free(void* stream) noexcept {
 
 fabric::Rank StreamMemory::owner(const void* address) const noexcept {
   return static_cast<fabric::Rank>((reinterpret_cast<std::uintptr_t>(address) - base_) / part_bytes);
+}
+
+FILE* adopt_stream(FILE* stream) noexcept {
+  if (stream != nullptr) stream->_fileno = descriptor_made(stream->_fileno);
+  return stream;
 }
 
 void refuse_foreign_stream(const void* stream, const char* function) noexcept {

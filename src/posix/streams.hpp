@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <mutex>
 #include <vector>
 
@@ -84,6 +85,10 @@ inline void check_stream(const void* stream, const char* function) noexcept {
   if (stream_memory().is_foreign(stream)) [[unlikely]]
     refuse_foreign_stream(stream, function);
 }
+
+/// Gives the descriptor that the C library has opened for a stream the number that the program gets.
+/// \returns the stream; null stays
+FILE* adopt_stream(FILE* stream) noexcept;
 
 /// The program has said itself how stdout is to be buffered.
 bool buffer_of_output_is_chosen() noexcept;

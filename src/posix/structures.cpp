@@ -1,8 +1,10 @@
 // Calls that take structures from the program, or fill its own.
+#include <fcntl.h>
 #include <grp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/select.h>
@@ -99,6 +101,7 @@ class SelectSets {
       for (int number = 0; sets_[set] != nullptr && number < asked_; ++number) {
         if (!FD_ISSET(number, sets_[set])) continue;
         const int own = descriptor_here(number, function);
+        is_closed_ = is_closed_ || own == craton::posix::no_descriptor;
         if (own < 0 || own >= FD_SETSIZE) {
           is_beyond_ = true;
           continue;
@@ -109,14 +112,17 @@ class SelectSets {
     }
   }
   int count() const noexcept { return is_beyond_ ? -1 : count_; }  // the kernel says EINVAL
+  /// One of the descriptors is not open.
+  bool has_closed() const noexcept { return is_closed_; }
   fd_set* operator[](std::size_t set) noexcept { return sets_[set] == nullptr ? nullptr : &here_[set]; }
   /// Puts back what the call has left in the sets. \returns the call's result
   int done(int result) noexcept {
     const int error = errno;
     for (std::size_t set = 0; result >= 0 && set < sets_.size(); ++set) {
       for (int number = 0; sets_[set] != nullptr && number < asked_; ++number) {
-        if (FD_ISSET(number, sets_[set]) && !FD_ISSET(descriptor_here(number, "select"), &here_[set]))
-          FD_CLR(number, sets_[set]);
+        if (!FD_ISSET(number, sets_[set])) continue;
+        const int own = descriptor_here(number, "select");  // which another thread may have closed by now
+        if (own >= FD_SETSIZE || !FD_ISSET(own, &here_[set])) FD_CLR(number, sets_[set]);
       }
     }
     errno = error;
@@ -127,9 +133,54 @@ class SelectSets {
   const int asked_;
   int count_;
   bool is_beyond_ = false;
+  bool is_closed_ = false;
   const Three sets_;
   std::array<fd_set, 3> here_{};
 };
+
+int failed_with(int error) noexcept {
+  errno = error;
+  return -1;
+}
+
+/// epoll_ctl() of a descriptor of rank 0's. The kernel knows an entry by the open file and by its number in
+/// the calling process, so the call is made where the file has the program's number: on a thread with a table
+/// of descriptors of its own.
+struct ForeignEntry {
+  int epoll;
+  int operation;
+  int number;  ///< the program's
+  int here;
+  epoll_event event;
+  int error = 0;
+
+  static void* change(void* self) noexcept {
+    auto& entry = *static_cast<ForeignEntry*>(self);
+    // What stands for the set may have the very number that the file is to have.
+    const bool worked = ::unshare(CLONE_FILES) == 0 && entry.take_number() &&
+                        CRATON_REAL(epoll_ctl)(entry.epoll, entry.operation, entry.number, &entry.event) == 0;
+    entry.error = worked ? 0 : errno;
+    return nullptr;
+  }
+  bool take_number() noexcept {
+    if (epoll == number) epoll = CRATON_REAL(dup)(epoll);
+    return here == number || (epoll >= 0 && CRATON_REAL(dup3)(here, number, O_CLOEXEC) >= 0);
+  }
+};
+
+int change_foreign_entry(ForeignEntry entry) noexcept {
+  // No handler of the program's may run on that thread.
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  CRATON_REAL(pthread_sigmask)(SIG_BLOCK, &all, &before);
+  pthread_t thread{};
+  const int error = CRATON_REAL(pthread_create)(&thread, nullptr, &ForeignEntry::change, &entry);
+  CRATON_REAL(pthread_sigmask)(SIG_SETMASK, &before, nullptr);
+  if (error != 0) return failed_with(error);
+  CRATON_REAL(pthread_join)(thread, nullptr);
+  return entry.error == 0 ? 0 : failed_with(entry.error);
+}
 
 std::size_t room_of(const socklen_t* bytes) noexcept {
   return bytes == nullptr ? 0 : *bytes;
@@ -169,6 +220,7 @@ extern "C" {
     return CRATON_REAL(select)(count, Results(read, set_bytes(count)), Results(write, set_bytes(count)),
                                Results(except, set_bytes(count)), Result(timeout));
   SelectSets here(count, {read, write, except}, "select");
+  if (here.has_closed()) return failed_with(EBADF);
   return here.done(CRATON_REAL(select)(here.count(), here[0], here[1], here[2], Result(timeout)));
 }
 [[gnu::visibility("default")]] int pselect(int count, fd_set* read, fd_set* write, fd_set* except,
@@ -177,11 +229,21 @@ extern "C" {
     return CRATON_REAL(pselect)(count, Results(read, set_bytes(count)), Results(write, set_bytes(count)),
                                 Results(except, set_bytes(count)), Value(timeout), Mask(mask));
   SelectSets here(count, {read, write, except}, "pselect");
+  if (here.has_closed()) return failed_with(EBADF);
   return here.done(CRATON_REAL(pselect)(here.count(), here[0], here[1], here[2], Value(timeout), Mask(mask)));
 }
-CRATON_CALL(int, epoll_ctl, (int epoll, int operation, int fd, epoll_event* event),
-            (CRATON_EPOLL(epoll_ctl), operation, CRATON_FD(epoll_ctl),
-             const_cast<epoll_event*>(static_cast<const epoll_event*>(Value(event)))))
+[[gnu::visibility("default")]] int epoll_ctl(int epoll, int operation, int fd, epoll_event* event) {
+  const int epoll_here = CRATON_EPOLL(epoll_ctl);
+  const int here = CRATON_FD(epoll_ctl);
+  if (here != craton::posix::no_descriptor && craton::posix::descriptor_is_foreign(fd))
+    return change_foreign_entry({.epoll = epoll_here,
+                                 .operation = operation,
+                                 .number = fd,
+                                 .here = here,
+                                 .event = event == nullptr ? epoll_event{} : *event});
+  return CRATON_REAL(epoll_ctl)(epoll_here, operation, here,
+                                const_cast<epoll_event*>(static_cast<const epoll_event*>(Value(event))));
+}
 CRATON_CALL(int, epoll_wait, (int epoll, epoll_event* events, int count, int timeout_ms),
             (CRATON_EPOLL(epoll_wait),
              Results(events, static_cast<std::size_t>(std::max(count, 0)) * sizeof *events), count,
@@ -191,6 +253,11 @@ CRATON_CALL(int, epoll_pwait,
             (CRATON_EPOLL(epoll_pwait),
              Results(events, static_cast<std::size_t>(std::max(count, 0)) * sizeof *events), count,
              timeout_ms, Mask(mask)))
+CRATON_CALL(int, epoll_pwait2,
+            (int epoll, epoll_event* events, int count, const timespec* timeout, const sigset_t* mask),
+            (CRATON_EPOLL(epoll_pwait2),
+             Results(events, static_cast<std::size_t>(std::max(count, 0)) * sizeof *events), count,
+             Value(timeout), Mask(mask)))
 
 // ---- Sockets
 
@@ -213,6 +280,8 @@ CRATON_CALL(int, epoll_pwait,
       CRATON_REAL(accept4)(CRATON_FD(accept4), Results(address, room_of(bytes)), Result(bytes), flags));
 }
 CRATON_CALL(int, listen, (int fd, int backlog), (CRATON_FD(listen), backlog))
+CRATON_CALL(int, isfdtype, (int fd, int type), (CRATON_FD(isfdtype), type))
+CRATON_CALL(int, sockatmark, (int fd), (CRATON_FD(sockatmark)))
 CRATON_CALL(int, shutdown, (int fd, int how), (CRATON_FD(shutdown), how))
 CRATON_CALL(int, bind, (int fd, const sockaddr* address, socklen_t bytes),
             (CRATON_FD(bind), Values(address, bytes), bytes))

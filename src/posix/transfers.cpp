@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 
 #include "posix/descriptors.hpp"
@@ -32,16 +33,16 @@ namespace {
 
 using craton::posix::descriptor_here;
 using craton::posix::may_fault;
+using craton::posix::message_bytes_most;
 using craton::posix::piece_bytes;
 using craton::posix::Pieces;
 using craton::posix::PrivateBuffer;
 using craton::posix::Result;
 using craton::posix::Results;
-using craton::posix::Value;
 using craton::posix::Values;
 
-/// A receiver that asks for more than this at a time gets it in parts.
-constexpr std::size_t message_bytes_most = std::size_t{1024} * 1024;
+/// Larger buffers are not made for calls that must be one operation.
+constexpr std::size_t at_once_bytes_most = std::size_t{16} * 1024 * 1024;
 
 bool is_file(int fd) noexcept {
   struct stat status {};
@@ -91,20 +92,144 @@ ssize_t write_in_pieces(int fd, std::size_t bytes, Write write, Take take) {
   return static_cast<ssize_t>(done);
 }
 
+/// The part of a file that a call has taken for itself, by moving the offset over it before it moves any
+/// bytes.
+class Claim {
+ public:
+  Claim(int fd, std::size_t bytes) noexcept : fd_(fd), bytes_(static_cast<off64_t>(bytes)) {
+    const off64_t end = CRATON_REAL(lseek64)(fd, bytes_, SEEK_CUR);
+    if (end >= bytes_) begin_ = end - bytes_;
+  }
+  /// Not where the offset cannot be moved so far.
+  bool is_made() const noexcept { return begin_ >= 0; }
+  off64_t begin() const noexcept { return begin_; }
+  /// Gives back what was not used. \returns `moved`, with its errno
+  ssize_t done(ssize_t moved) const noexcept {
+    const int error = errno;
+    if (moved < bytes_) CRATON_REAL(lseek64)(fd_, std::max<off64_t>(moved, 0) - bytes_, SEEK_CUR);
+    errno = error;
+    return moved;
+  }
+
+ private:
+  const int fd_;
+  const off64_t bytes_;
+  off64_t begin_ = -1;
+};
+
+bool appends(int fd) noexcept {
+  return (CRATON_REAL(fcntl)(fd, F_GETFL) & O_APPEND) != 0;
+}
+
+/// Of a file; 0 where it does not say, as those of /proc.
+off64_t bytes_of(int fd) noexcept {
+  struct stat64 status {};
+  return ::fstat64(fd, &status) == 0 ? status.st_size : 0;
+}
+
+// From where the file's offset is. Of a file that is one operation, between those of other threads, as POSIX
+// has it (2.9.7): in pieces of a part of the file that is claimed before, or by one call through a buffer of
+// the whole size. Claims are faster, since the pieces' buffer is there already and in the processor's cache.
+// Where a claim gives something back, another thread's may already be behind it: so not for what may be
+// short, at the file's end, unless the buffer would be too large.
+
+/// \param read (to, bytes) \param read_at (to, bytes, offset)
+template <typename Read, typename ReadAt, typename Put>
+ssize_t read_next(int fd, std::size_t bytes, Read read, ReadAt read_at, Put put) {
+  const auto read_on = [&](void* to, std::size_t count, std::size_t /*done*/) { return read(to, count); };
+  if (bytes <= piece_bytes || !is_file(fd)) return read_in_pieces(fd, bytes, read_on, put);
+  const off64_t all = bytes_of(fd);
+  const bool is_inside = CRATON_REAL(lseek64)(fd, 0, SEEK_CUR) <= all - static_cast<off64_t>(bytes);
+  if (!is_inside && bytes <= at_once_bytes_most) {
+    PrivateBuffer whole(bytes);
+    if (whole.data() != nullptr) {
+      const ssize_t got = read(whole.data(), bytes);
+      if (got > 0) put(whole.data(), static_cast<std::size_t>(got), std::size_t{0});
+      return got;
+    }
+  }
+  if (all == 0) return read_in_pieces(fd, bytes, read_on, put);
+  const Claim claim(fd, bytes);
+  if (!claim.is_made()) return read_in_pieces(fd, bytes, read_on, put);
+  const auto read_claimed = [&](void* to, std::size_t count, std::size_t done) {
+    return read_at(to, count, claim.begin() + static_cast<off64_t>(done));
+  };
+  return claim.done(read_in_pieces(fd, bytes, read_claimed, put));
+}
+
+/// What is appended has its place only when it is written, so it cannot be claimed.
+template <typename Write, typename WriteAt, typename Take>
+ssize_t write_next(int fd, std::size_t bytes, bool appends, Write write, WriteAt write_at, Take take) {
+  const auto write_on = [&](const void* from, std::size_t count, std::size_t /*done*/) {
+    return write(from, count);
+  };
+  if (bytes <= piece_bytes || !is_file(fd)) return write_in_pieces(fd, bytes, write_on, take);
+  if (appends && bytes <= at_once_bytes_most) {
+    PrivateBuffer whole(bytes);
+    if (whole.data() != nullptr) {
+      take(whole.data(), bytes, std::size_t{0});
+      return write(whole.data(), bytes);
+    }
+  }
+  if (appends) return write_in_pieces(fd, bytes, write_on, take);
+  const Claim claim(fd, bytes);
+  if (!claim.is_made()) return write_in_pieces(fd, bytes, write_on, take);
+  const auto write_claimed = [&](const void* from, std::size_t count, std::size_t done) {
+    return write_at(from, count, claim.begin() + static_cast<off64_t>(done));
+  };
+  return claim.done(write_in_pieces(fd, bytes, write_claimed, take));
+}
+
+/// How a buffer of the program's gets what was read, and gives what is to be written.
+auto put_into(void* buffer) noexcept {
+  return [buffer](const void* from, std::size_t count, std::size_t done) {
+    std::memcpy(static_cast<std::byte*>(buffer) + done, from, count);
+  };
+}
+auto take_from(const void* buffer) noexcept {
+  return [buffer](void* to, std::size_t count, std::size_t done) {
+    std::memcpy(to, static_cast<const std::byte*>(buffer) + done, count);
+  };
+}
+auto put_into(const Pieces& pieces) noexcept {
+  return
+      [&pieces](const void* from, std::size_t count, std::size_t done) { pieces.scatter(from, done, count); };
+}
+auto take_from(const Pieces& pieces) noexcept {
+  return [&pieces](void* to, std::size_t count, std::size_t done) { pieces.gather(to, done, count); };
+}
+
+/// read() and its like into what `put` fills, write() and its like from what `take` gives.
+template <typename Put>
+ssize_t read_file(int fd, std::size_t bytes, Put put) {
+  return read_next(
+      fd, bytes, [fd](void* to, std::size_t count) { return CRATON_REAL(read)(fd, to, count); },
+      [fd](void* to, std::size_t count, off64_t offset) {
+        return CRATON_REAL(pread64)(fd, to, count, offset);
+      },
+      put);
+}
+template <typename Take>
+ssize_t write_file(int fd, std::size_t bytes, Take take) {
+  return write_next(
+      fd, bytes, bytes > piece_bytes && appends(fd),
+      [fd](const void* from, std::size_t count) { return CRATON_REAL(write)(fd, from, count); },
+      [fd](const void* from, std::size_t count, off64_t offset) {
+        return CRATON_REAL(pwrite64)(fd, from, count, offset);
+      },
+      take);
+}
+
 template <typename Read>
 ssize_t read_into(int fd, void* buffer, std::size_t bytes, Read read) {
   if (!may_fault(buffer)) return read(buffer, bytes, 0);
-  return read_in_pieces(fd, bytes, read, [buffer](const void* from, std::size_t count, std::size_t done) {
-    std::memcpy(static_cast<std::byte*>(buffer) + done, from, count);
-  });
+  return read_in_pieces(fd, bytes, read, put_into(buffer));
 }
 
 template <typename Write>
 ssize_t write_from(int fd, const void* buffer, std::size_t bytes, Write write) {
   if (!may_fault(buffer)) return write(buffer, bytes, 0);
-  return write_in_pieces(fd, bytes, write, [buffer](void* to, std::size_t count, std::size_t done) {
-    std::memcpy(to, static_cast<const std::byte*>(buffer) + done, count);
-  });
+  return write_in_pieces(fd, bytes, write, take_from(buffer));
 }
 
 template <typename Offset>
@@ -121,21 +246,6 @@ ssize_t write_at(int fd, const void* buffer, std::size_t bytes, Offset offset) {
   });
 }
 
-template <typename Read>
-ssize_t read_pieces(int fd, const Pieces& pieces, Read read) {
-  return read_in_pieces(fd, pieces.bytes(), read,
-                        [&pieces](const void* from, std::size_t count, std::size_t done) {
-                          pieces.scatter(from, done, count);
-                        });
-}
-
-template <typename Write>
-ssize_t write_pieces(int fd, const Pieces& pieces, Write write) {
-  return write_in_pieces(fd, pieces.bytes(), write, [&pieces](void* to, std::size_t count, std::size_t done) {
-    pieces.gather(to, done, count);
-  });
-}
-
 ssize_t receive(int fd, void* buffer, std::size_t bytes, int flags, sockaddr* address,
                 socklen_t* address_bytes) {
   if (!may_fault(buffer)) return CRATON_REAL(recvfrom)(fd, buffer, bytes, flags, address, address_bytes);
@@ -147,10 +257,6 @@ ssize_t receive(int fd, void* buffer, std::size_t bytes, int flags, sockaddr* ad
   return got;
 }
 
-bool may_fault(const msghdr& message, const Pieces& pieces) noexcept {
-  return pieces.may_fault() || may_fault(message.msg_name) || may_fault(message.msg_control);
-}
-
 }  // namespace
 
 extern "C" {
@@ -159,9 +265,7 @@ extern "C" {
 
 [[gnu::visibility("default")]] ssize_t read(int number, void* buffer, std::size_t bytes) {
   const int fd = descriptor_here(number, "read");
-  return read_into(fd, buffer, bytes, [fd](void* to, std::size_t count, std::size_t /*done*/) {
-    return CRATON_REAL(read)(fd, to, count);
-  });
+  return may_fault(buffer) ? read_file(fd, bytes, put_into(buffer)) : CRATON_REAL(read)(fd, buffer, bytes);
 }
 
 [[gnu::visibility("default")]] ssize_t __read_chk(int number, void* buffer, std::size_t bytes,
@@ -172,9 +276,7 @@ extern "C" {
 
 [[gnu::visibility("default")]] ssize_t write(int number, const void* buffer, std::size_t bytes) {
   const int fd = descriptor_here(number, "write");
-  return write_from(fd, buffer, bytes, [fd](const void* from, std::size_t count, std::size_t /*done*/) {
-    return CRATON_REAL(write)(fd, from, count);
-  });
+  return may_fault(buffer) ? write_file(fd, bytes, take_from(buffer)) : CRATON_REAL(write)(fd, buffer, bytes);
 }
 
 [[gnu::visibility("default")]] ssize_t pread(int number, void* buffer, std::size_t bytes, off_t offset) {
@@ -211,27 +313,24 @@ extern "C" {
   const int fd = descriptor_here(number, "readv");
   const Pieces pieces(list, count);
   if (!pieces.may_fault()) return CRATON_REAL(readv)(fd, list, count);
-  return read_pieces(fd, pieces, [fd](void* to, std::size_t bytes, std::size_t /*done*/) {
-    return CRATON_REAL(read)(fd, to, bytes);
-  });
+  return read_file(fd, pieces.bytes(), put_into(pieces));
 }
 
 [[gnu::visibility("default")]] ssize_t writev(int number, const iovec* list, int count) {
   const int fd = descriptor_here(number, "writev");
   const Pieces pieces(list, count);
   if (!pieces.may_fault()) return CRATON_REAL(writev)(fd, list, count);
-  return write_pieces(fd, pieces, [fd](const void* from, std::size_t bytes, std::size_t /*done*/) {
-    return CRATON_REAL(write)(fd, from, bytes);
-  });
+  return write_file(fd, pieces.bytes(), take_from(pieces));
 }
 
 [[gnu::visibility("default")]] ssize_t preadv64(int number, const iovec* list, int count, off64_t offset) {
   const int fd = descriptor_here(number, "preadv");
   const Pieces pieces(list, count);
   if (!pieces.may_fault()) return CRATON_REAL(preadv64)(fd, list, count, offset);
-  return read_pieces(fd, pieces, [=](void* to, std::size_t bytes, std::size_t done) {
+  const auto read = [=](void* to, std::size_t bytes, std::size_t done) {
     return CRATON_REAL(pread64)(fd, to, bytes, offset + static_cast<off64_t>(done));
-  });
+  };
+  return read_in_pieces(fd, pieces.bytes(), read, put_into(pieces));
 }
 
 [[gnu::visibility("default")]] ssize_t preadv(int number, const iovec* list, int count, off_t offset) {
@@ -242,13 +341,65 @@ extern "C" {
   const int fd = descriptor_here(number, "pwritev");
   const Pieces pieces(list, count);
   if (!pieces.may_fault()) return CRATON_REAL(pwritev64)(fd, list, count, offset);
-  return write_pieces(fd, pieces, [=](const void* from, std::size_t bytes, std::size_t done) {
+  const auto write = [=](const void* from, std::size_t bytes, std::size_t done) {
     return CRATON_REAL(pwrite64)(fd, from, bytes, offset + static_cast<off64_t>(done));
-  });
+  };
+  return write_in_pieces(fd, pieces.bytes(), write, take_from(pieces));
 }
 
 [[gnu::visibility("default")]] ssize_t pwritev(int number, const iovec* list, int count, off_t offset) {
   return pwritev64(number, list, count, offset);
+}
+
+// With flags for the call alone; an offset of -1 is the file's.
+
+[[gnu::visibility("default")]] ssize_t preadv64v2(int number, const iovec* list, int count, off64_t offset,
+                                                  int flags) {
+  const int fd = descriptor_here(number, "preadv2");
+  const Pieces pieces(list, count);
+  if (!pieces.may_fault()) return CRATON_REAL(preadv64v2)(fd, list, count, offset, flags);
+  const auto read_at = [=](void* to, std::size_t bytes, off64_t at) {
+    const iovec one{.iov_base = to, .iov_len = bytes};
+    return CRATON_REAL(preadv64v2)(fd, &one, 1, at, flags);
+  };
+  if (offset == -1) {
+    const auto read = [&](void* to, std::size_t bytes) { return read_at(to, bytes, -1); };
+    return read_next(fd, pieces.bytes(), read, read_at, put_into(pieces));
+  }
+  const auto read = [&](void* to, std::size_t bytes, std::size_t done) {
+    return read_at(to, bytes, offset + static_cast<off64_t>(done));
+  };
+  return read_in_pieces(fd, pieces.bytes(), read, put_into(pieces));
+}
+
+[[gnu::visibility("default")]] ssize_t preadv2(int number, const iovec* list, int count, off_t offset,
+                                               int flags) {
+  return preadv64v2(number, list, count, offset, flags);
+}
+
+[[gnu::visibility("default")]] ssize_t pwritev64v2(int number, const iovec* list, int count, off64_t offset,
+                                                   int flags) {
+  const int fd = descriptor_here(number, "pwritev2");
+  const Pieces pieces(list, count);
+  if (!pieces.may_fault()) return CRATON_REAL(pwritev64v2)(fd, list, count, offset, flags);
+  const auto write_at = [=](const void* from, std::size_t bytes, off64_t at) {
+    const iovec one{.iov_base = const_cast<void*>(from), .iov_len = bytes};
+    return CRATON_REAL(pwritev64v2)(fd, &one, 1, at, flags);
+  };
+  if (offset == -1) {
+    const auto write = [&](const void* from, std::size_t bytes) { return write_at(from, bytes, -1); };
+    const bool at_end = (flags & RWF_APPEND) != 0 || appends(fd);
+    return write_next(fd, pieces.bytes(), at_end, write, write_at, take_from(pieces));
+  }
+  const auto write = [&](const void* from, std::size_t bytes, std::size_t done) {
+    return write_at(from, bytes, offset + static_cast<off64_t>(done));
+  };
+  return write_in_pieces(fd, pieces.bytes(), write, take_from(pieces));
+}
+
+[[gnu::visibility("default")]] ssize_t pwritev2(int number, const iovec* list, int count, off_t offset,
+                                                int flags) {
+  return pwritev64v2(number, list, count, offset, flags);
 }
 
 // ---- Sockets
@@ -294,57 +445,6 @@ extern "C" {
   });
 }
 
-[[gnu::visibility("default")]] ssize_t recvmsg(int number, msghdr* message, int flags) {
-  const int fd = descriptor_here(number, "recvmsg");
-  const Result own(message);
-  msghdr* const used = own;
-  const Pieces pieces(used->msg_iov, static_cast<int>(used->msg_iovlen));
-  if (!may_fault(*used, pieces)) return CRATON_REAL(recvmsg)(fd, used, flags);
-  const std::size_t most =
-      (flags & MSG_WAITALL) != 0 ? pieces.bytes() : std::min(pieces.bytes(), message_bytes_most);
-  PrivateBuffer copy(most);
-  if (copy.data() == nullptr) return -1;
-  ssize_t got = 0;
-  {
-    const Results name(used->msg_name, used->msg_namelen);
-    const Results control(used->msg_control, used->msg_controllen);
-    iovec whole{.iov_base = copy.data(), .iov_len = most};
-    msghdr shadow = *used;
-    shadow.msg_name = name;
-    shadow.msg_control = control;
-    shadow.msg_iov = &whole;
-    shadow.msg_iovlen = 1;
-    got = CRATON_REAL(recvmsg)(fd, &shadow, flags);
-    if (got >= 0) {
-      used->msg_namelen = shadow.msg_namelen;
-      used->msg_controllen = shadow.msg_controllen;
-      used->msg_flags = shadow.msg_flags;
-    }
-  }
-  if (got > 0) pieces.scatter(copy.data(), 0, std::min(static_cast<std::size_t>(got), most));
-  return got;
-}
-
-[[gnu::visibility("default")]] ssize_t sendmsg(int number, const msghdr* message, int flags) {
-  const int fd = descriptor_here(number, "sendmsg");
-  const Value own(message);
-  const msghdr* const used = own;
-  const Pieces pieces(used->msg_iov, static_cast<int>(used->msg_iovlen));
-  if (!may_fault(*used, pieces)) return CRATON_REAL(sendmsg)(fd, used, flags);
-  const Values name(used->msg_name, used->msg_namelen);
-  const Values control(used->msg_control, used->msg_controllen);
-  PrivateBuffer copy(pieces.bytes());
-  if (copy.data() == nullptr) return -1;
-  pieces.gather(copy.data(), 0, pieces.bytes());
-  iovec whole{.iov_base = copy.data(), .iov_len = pieces.bytes()};
-  msghdr shadow = *used;
-  shadow.msg_name = const_cast<void*>(static_cast<const void*>(name));
-  shadow.msg_control = const_cast<void*>(static_cast<const void*>(control));
-  shadow.msg_iov = &whole;
-  shadow.msg_iovlen = 1;
-  return CRATON_REAL(sendmsg)(fd, &shadow, flags);
-}
-
 // ---- Others that move bytes
 
 [[gnu::visibility("default")]] ssize_t getrandom(void* buffer, std::size_t bytes, unsigned flags) {
@@ -376,6 +476,26 @@ extern "C" {
   return CRATON_REAL(copy_file_range)(descriptor_here(in, "copy_file_range"), Result(in_offset),
                                       descriptor_here(out, "copy_file_range"), Result(out_offset), bytes,
                                       flags);
+}
+
+[[gnu::visibility("default")]] ssize_t splice(int in, off64_t* in_offset, int out, off64_t* out_offset,
+                                              std::size_t bytes, unsigned flags) {
+  return CRATON_REAL(splice)(descriptor_here(in, "splice"), Result(in_offset), descriptor_here(out, "splice"),
+                             Result(out_offset), bytes, flags);
+}
+
+CRATON_CALL(ssize_t, tee, (int in, int out, std::size_t bytes, unsigned flags),
+            (descriptor_here(in, "tee"), descriptor_here(out, "tee"), bytes, flags))
+
+/// What may fault is copied: the pipe cannot have the program's pages.
+[[gnu::visibility("default")]] ssize_t vmsplice(int number, const iovec* list, std::size_t count,
+                                                unsigned flags) {
+  const int fd = descriptor_here(number, "vmsplice");
+  if (!Pieces(list, static_cast<int>(count)).may_fault())
+    return CRATON_REAL(vmsplice)(fd, list, count, flags);
+  const bool writes = (CRATON_REAL(fcntl)(fd, F_GETFL) & O_ACCMODE) != O_RDONLY;
+  return writes ? writev(number, list, static_cast<int>(count))
+                : readv(number, list, static_cast<int>(count));
 }
 
 CRATON_CALL(int, msgsnd, (int queue, const void* message, std::size_t bytes, int flags),

@@ -137,7 +137,14 @@ INSTANTIATE_TEST_SUITE_P(Regions, SharedProgram,
                                           testing::Bool()),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(RegionsOfOneNode, SharedProgram,
-                         testing::Combine(testing::Values(Case{"open_files_openmp"}), testing::Values(false)),
+                         testing::Combine(testing::Values(Case{"open_files_openmp"},
+                                                          Case{"descriptors_openmp", "calls"},
+                                                          Case{"descriptors_openmp_fortified", "calls"},
+                                                          Case{"descriptors_openmp", "hidden"},
+                                                          Case{"descriptors_openmp", "whole"},
+                                                          Case{"descriptors_openmp", "closed"},
+                                                          Case{"descriptors_openmp", "sets"}),
+                                          testing::Values(false)),
                          name_of);
 
 /// What a thread of another rank cannot use ends the job, with the function and the remedy.
