@@ -13,6 +13,7 @@
 #include <csignal>
 
 #include "base/assert.hpp"
+#include "base/cancellation.hpp"
 #include "base/error.hpp"
 #include "base/futex.hpp"
 #include "base/signal_section.hpp"
@@ -153,6 +154,7 @@ bool Progress::poll_all() {
 
 bool Progress::try_poll() {
   const SignalSection section;
+  const NoCancellation uncancelled;
   std::unique_lock lock(poll_lock_, std::try_to_lock);
   if (!lock) return false;
   const bool worked = poll_all();
@@ -301,6 +303,7 @@ Status Progress::wait_until(FunctionRef<bool()> condition, TimeNs deadline_ns) {
   if (condition()) return Status::ok;
   CRATON_ASSERT(!inside_poll());
   const SignalSection section;
+  const NoCancellation uncancelled;
   begin_application_polling();
   Status status = Status::ok;
   TimeNs now_ns = clock_.now_ns();
@@ -375,7 +378,9 @@ bool Progress::sleep_on_doorbell(FunctionRef<bool()> condition, TimeNs deadline_
 void Progress::notify() noexcept {
   doorbell_.sequence.fetch_add(1);
   if (doorbell_.futex_sleepers.load() != 0 || followers_.load() != 0) futex_wake(doorbell_.sequence, INT_MAX);
-  if (leader_asleep_.load()) write_eventfd(wake_fd_.get());
+  if (!leader_asleep_.load()) return;
+  const NoCancellation uncancelled;
+  write_eventfd(wake_fd_.get());
 }
 
 void Progress::watch(int fd, std::function<bool()> readable) {

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "base/assert.hpp"
+#include "base/cancellation.hpp"
 #include "base/error.hpp"
 #include "base/events.hpp"
 #include "base/futex.hpp"
@@ -363,6 +364,7 @@ Transport* WiredFabric::admit(Transport* transport, RemoteAddress address, std::
 void WiredFabric::start_get(void* destination, RemoteAddress source, std::size_t bytes,
                             Completion& completion) {
   const SignalSection section;
+  const NoCancellation uncancelled;
   CRATON_ASSERT(source.rank < size());
   if (Transport* link = admit(links_[source.rank], source, bytes, completion)) {
     link->get(destination, source, bytes, completion);
@@ -372,6 +374,7 @@ void WiredFabric::start_get(void* destination, RemoteAddress source, std::size_t
 void WiredFabric::start_put(RemoteAddress destination, const void* source, std::size_t bytes,
                             Completion& completion) {
   const SignalSection section;
+  const NoCancellation uncancelled;
   CRATON_ASSERT(destination.rank < size());
   if (Transport* link = admit(links_[destination.rank], destination, bytes, completion)) {
     link->put(destination, source, bytes, completion);
@@ -381,6 +384,7 @@ void WiredFabric::start_put(RemoteAddress destination, const void* source, std::
 void WiredFabric::start_atomic(AtomicOperation operation, RemoteAddress word, std::uint64_t* previous,
                                Completion& completion) {
   const SignalSection section;
+  const NoCancellation uncancelled;
   CRATON_ASSERT(word.rank < size());
   CRATON_ASSERT(word.offset % 8 == 0U);
   events::count_message(sizeof(std::uint64_t));
@@ -391,6 +395,7 @@ void WiredFabric::start_atomic(AtomicOperation operation, RemoteAddress word, st
 
 Status WiredFabric::flush(Rank target) {
   const SignalSection section;
+  const NoCancellation uncancelled;
   CRATON_ASSERT(target < size());
   for (Transport* link : {links_[target], atomic_links_[target]}) {
     for (std::size_t i = 0; link != nullptr && i < link->endpoints(); ++i) {
@@ -433,6 +438,7 @@ void WiredFabric::set_handler(HandlerId id, Handler handler, void* context) {
 
 Status WiredFabric::send(Rank target, HandlerId handler, const void* payload, std::size_t bytes) {
   const SignalSection section;
+  const NoCancellation uncancelled;
   CRATON_ASSERT(target < size());
   CRATON_ASSERT(handler < max_handlers);
   CRATON_ASSERT(bytes <= fabric::max_message_bytes);

@@ -16,6 +16,7 @@
 #include "posix/everywhere.hpp"
 #include "posix/fast_math.hpp"
 #include "posix/foreign_memory.hpp"
+#include "posix/joins.hpp"
 #include "posix/monitor.hpp"
 #include "posix/real.hpp"
 #include "posix/shared_program.hpp"
@@ -106,6 +107,7 @@ void make_cpp_streams() noexcept {
     craton::posix::set_shared_program(program);
     craton::posix::start_monitor(*program);
     craton::posix::start_everywhere(*program);
+    craton::posix::start_joins(*program);
     craton::posix::patch_program(*program);
     craton::posix::explain_faults(*program);
     if (program->rank() != 0) craton::posix::follow_fast_math();  // its threads are made by this one

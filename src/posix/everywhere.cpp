@@ -57,6 +57,10 @@ bool change_here(SharedProgram& program, Everywhere::Kind kind, const std::byte*
       return unmap_as_told(read_change<MapChange>(change));
     case Kind::descriptor:
       return renew_descriptor_as_told(read_change<int>(change));
+    case Kind::key:
+      return make_key_as_told(read_change<KeyChange>(change));
+    case Kind::key_deleted:
+      return delete_key_as_told(read_change<KeyChange>(change));
     case Kind::answer:
       break;
   }

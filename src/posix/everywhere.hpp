@@ -1,7 +1,7 @@
 /// \file
 /// What a process has by itself, and the program believes to have once: its directory, file mask, locale,
-/// seeds and signal handlers, the files that it maps, and what it closes. A change by any rank is made on all
-/// before the call returns.
+/// seeds, signal handlers and keys of thread-specific values, the files that it maps, and what it closes. A
+/// change by any rank is made on all before the call returns.
 ///
 ///     chdir(path) on rank r ──▶ the real one here ──▶ message to all others: the real one there ──▶ answers
 ///     ──▶ back
@@ -9,6 +9,7 @@
 /// Not made elsewhere: changes by handlers of signals, which may have interrupted the runtime itself.
 #pragma once
 
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/types.h>
 
@@ -34,6 +35,8 @@ class Everywhere {
     map,
     unmap,
     descriptor,
+    key,
+    key_deleted,
     answer
   };
 
@@ -84,6 +87,12 @@ struct MapChange {
   int flags;
 };
 
+/// Kind::key and key_deleted.
+struct KeyChange {
+  pthread_key_t key;
+  void (*destructor)(void*);  ///< of a key that is made; at the same address on all ranks
+};
+
 /// Of this process; null before the program has started, and where it has one rank only.
 Everywhere* everywhere() noexcept;
 /// The same, but null in handlers of signals.
@@ -98,6 +107,10 @@ bool unmap_as_told(const MapChange& change) noexcept;
 bool renew_descriptor_as_told(int number) noexcept;
 /// What they do for Kind::action (signals.cpp).
 bool set_action_as_told(const ActionChange& change) noexcept;
+/// What they do for Kind::key and key_deleted (keys.cpp). \returns whether the key has that number here, or
+/// is gone
+bool make_key_as_told(const KeyChange& change) noexcept;
+bool delete_key_as_told(const KeyChange& change) noexcept;
 /// What they do for Kind::seed and seed_48, and at the start: sequences of random numbers that are the
 /// program's on rank 0, and others on the other ranks (seeds.cpp).
 void seed_here(fabric::Rank rank, unsigned seed) noexcept;

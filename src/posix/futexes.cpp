@@ -14,10 +14,9 @@ namespace craton::posix {
 namespace {
 
 /// The kernel's deadline: of a bit set's wait a point in time, else a length of it.
-TimeNs futex_deadline(const Monitor& monitor, int operation, const timespec* time) noexcept {
+TimeNs futex_deadline(int operation, const timespec* time) noexcept {
   if (time == nullptr) return no_deadline;
-  if ((operation & FUTEX_CMD_MASK) == FUTEX_WAIT)
-    return monitor.now_ns() + time->tv_sec * 1'000'000'000 + time->tv_nsec;
+  if ((operation & FUTEX_CMD_MASK) == FUTEX_WAIT) return deadline_after(*time);
   return deadline_of((operation & FUTEX_CLOCK_REALTIME) != 0 ? CLOCK_REALTIME : CLOCK_MONOTONIC, time);
 }
 
@@ -47,9 +46,8 @@ bool run_shared_futex(const long (&arguments)[6], long& result) noexcept {
   switch (operation & FUTEX_CMD_MASK) {
     case FUTEX_WAIT:
     case FUTEX_WAIT_BITSET:
-      error =
-          wait_on_futex(*shared, word, static_cast<std::uint32_t>(arguments[2]),
-                        futex_deadline(*shared, operation, reinterpret_cast<const timespec*>(arguments[3])));
+      error = wait_on_futex(*shared, word, static_cast<std::uint32_t>(arguments[2]),
+                            futex_deadline(operation, reinterpret_cast<const timespec*>(arguments[3])));
       break;
     case FUTEX_WAKE:
     case FUTEX_WAKE_BITSET:

@@ -23,11 +23,21 @@ Monitor* monitor() noexcept {
   return running_monitor.load(std::memory_order_acquire);
 }
 
+TimeNs deadline_after(const timespec& length) noexcept {
+  TimeNs deadline_ns = 0;
+  if (__builtin_mul_overflow(length.tv_sec, TimeNs{1'000'000'000}, &deadline_ns) ||
+      __builtin_add_overflow(deadline_ns, length.tv_nsec, &deadline_ns) ||
+      __builtin_add_overflow(deadline_ns, monitor()->now_ns(), &deadline_ns))
+    return length.tv_sec < 0 ? 0 : no_deadline;  // for ever, as programs say it
+  return deadline_ns;
+}
+
 TimeNs deadline_of(clockid_t clock, const timespec* until) noexcept {
   timespec now{};
   ::clock_gettime(clock, &now);
-  const TimeNs left_ns = (until->tv_sec - now.tv_sec) * 1'000'000'000 + (until->tv_nsec - now.tv_nsec);
-  return monitor()->now_ns() + left_ns;
+  timespec left{.tv_sec = 0, .tv_nsec = until->tv_nsec - now.tv_nsec};
+  if (__builtin_sub_overflow(until->tv_sec, now.tv_sec, &left.tv_sec)) return 0;
+  return deadline_after(left);
 }
 
 void start_monitor(SharedProgram& program) {

@@ -210,6 +210,13 @@ extern "C" {
   return spawn(CRATON_REAL(posix_spawnp), process, file, actions, attributes, arguments, environment);
 }
 
+/// The command is read in the child, which has no handler of ours to make its pages accessible.
+[[gnu::visibility("default")]] int system(const char* command) {
+  const Text text(command);
+  touch_texts(environ);
+  return CRATON_REAL(system)(text);
+}
+
 [[gnu::visibility("default")]] FILE* popen(const char* command, const char* mode) {
   const Text text(command);
   const Name how(mode);

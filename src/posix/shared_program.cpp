@@ -1,5 +1,6 @@
 #include "posix/shared_program.hpp"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <pthread.h>
@@ -48,6 +49,7 @@ constexpr std::uint32_t finished_as_asked = 3;
 // What a rank tells rank 0.
 constexpr std::uint32_t has_left = 1;
 constexpr std::uint32_t exit_wanted = 2;
+constexpr std::uint32_t has_written = 3;  ///< what its streams held, after that
 
 /// \param job all ranks have the same
 capi::OpenSpaceOptions open_options(const Options& options, const SharedJob& job) {
@@ -62,6 +64,15 @@ capi::OpenSpaceOptions open_options(const Options& options, const SharedJob& job
   open.address_bytes = job.space_bytes();
   open.mechanism = options.text(Option::vm_mechanism);
   return open;
+}
+
+/// What the C library's streams and Fortran's units still hold goes out, where the process ends without
+/// exit().
+void flush_streams() noexcept {
+  using FlushUnits = void (*)(const std::int32_t* unit);
+  const auto flush_units = reinterpret_cast<FlushUnits>(::dlsym(RTLD_DEFAULT, "_gfortran_flush_i4"));
+  if (flush_units != nullptr) flush_units(nullptr);
+  static_cast<void>(std::fflush(nullptr));
 }
 
 bool is_zero(const std::byte* bytes, std::size_t count) {
@@ -245,8 +256,8 @@ bool SharedProgram::may_fault(const void* address) noexcept {
 // ---- Life
 
 void* SharedProgram::work(void* self) {
-  static_cast<void>(self);
   omp::work();
+  flush_streams();
   static_cast<SharedProgram*>(self)->finish(0);
 }
 
@@ -283,6 +294,9 @@ void SharedProgram::run(Stacks::Body body) {
       // waited for.
       const bool in_order = finished_.load() == finished_here && !others_run();
       if (in_order) omp::stop();
+      // Who asked for the end still writes what its streams hold.
+      if (finished_.load() == finished_as_asked)
+        static_cast<void>(comes_soon([this] { return asker_has_written_.load(); }));
       if (!in_order || !others_have_left()) end_at_once(status_.load());
     } else {
       tell_first(has_left, 0);
@@ -319,13 +333,16 @@ void* SharedProgram::exit_here(void* self) {
   __builtin_unreachable();
 }
 
-/// Rank 0: whether the others have come out of what they ran for the program. They do so at once unless they
-/// are in the middle of it, where they may wait for this rank.
-bool SharedProgram::others_have_left() {
+/// Rank 0: whether what other ranks do at the end happens within a second. It does so at once unless they are
+/// in the middle of the program, where they may wait for this rank, or for what only the end brings.
+bool SharedProgram::comes_soon(FunctionRef<bool()> event) {
   constexpr TimeNs patience_ns = 1'000'000'000;
-  const TimeNs deadline_ns = fabric().clock().now_ns() + patience_ns;
-  const auto all_left = [this] { return ranks_left_.load() + 1 == fabric().size(); };
-  return fabric().wait_until(all_left, deadline_ns) == fabric::Status::ok;
+  return fabric().wait_until(event, fabric().clock().now_ns() + patience_ns) == fabric::Status::ok;
+}
+
+/// Rank 0: whether the others have come out of what they ran for the program.
+bool SharedProgram::others_have_left() {
+  return comes_soon([this] { return ranks_left_.load() + 1 == fabric().size(); });
 }
 
 void SharedProgram::finish(int status) {
@@ -358,6 +375,8 @@ void SharedProgram::end_at_once(int status) noexcept {
 void SharedProgram::exit_on_first(int status) noexcept {
   flush_output();
   tell_first(exit_wanted, status);
+  flush_streams();  // which another thread may hold for ever
+  tell_first(has_written, 0);
   for (;;) ::pause();
 }
 
@@ -391,6 +410,11 @@ void SharedProgram::hear(void* self, fabric::Rank /*source*/, const std::byte* p
   std::memcpy(&message, payload, sizeof message);
   if (message.what == has_left) {
     program.ranks_left_.fetch_add(1);
+    program.fabric().notify();
+    return;
+  }
+  if (message.what == has_written) {
+    program.asker_has_written_.store(true);
     program.fabric().notify();
     return;
   }

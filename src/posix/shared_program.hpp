@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "base/function_ref.hpp"
 #include "capi/open_space.hpp"
 #include "job/job.hpp"
 #include "omp/platform.hpp"
@@ -117,6 +118,7 @@ class SharedProgram final : public omp::Platform {
   static void* exit_here(void* self);
   void tell_first(std::uint32_t what, int status) noexcept;
   void wait_for_end();
+  bool comes_soon(FunctionRef<bool()> event);
   bool others_have_left();
 
   std::unique_ptr<job::Job> job_;
@@ -138,6 +140,7 @@ class SharedProgram final : public omp::Platform {
   std::atomic<std::uint64_t> asked_{0};
   void ask_for_exit(int status, bool in_order) noexcept;
   int asked_status() const noexcept { return static_cast<int>(static_cast<std::uint32_t>(asked_.load())); }
+  std::atomic<bool> asker_has_written_{false};
   std::atomic<fabric::Rank> ranks_left_{0};  ///< rank 0: those that run nothing of the program any more
 };
 

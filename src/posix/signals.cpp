@@ -71,6 +71,9 @@ constinit thread_local stack_t named_stack{.ss_sp = nullptr, .ss_flags = SS_DISA
 /// The runtime's, once the program has named one.
 constinit thread_local stack_t runtime_stack{.ss_sp = nullptr, .ss_flags = SS_DISABLE, .ss_size = 0};
 
+/// See interruptions().
+constinit thread_local volatile std::uint32_t handlers_that_interrupt = 0;
+
 std::uint64_t bit_of(int signal) noexcept {
   return std::uint64_t{1} << static_cast<unsigned>(signal - 1);
 }
@@ -150,6 +153,7 @@ void run_or_keep_back(int signal, siginfo_t* info, void* context) noexcept {
     usual.sa_handler = SIG_DFL;
     CRATON_REAL(sigaction)(signal, &usual, nullptr);
   }
+  if ((action.sa_flags & SA_RESTART) == 0) handlers_that_interrupt = handlers_that_interrupt + 1;
   if ((action.sa_flags & SA_SIGINFO) != 0) return action.sa_sigaction(signal, info, context);
   action.sa_handler(signal);
 }
@@ -291,6 +295,10 @@ struct sigaction program_action(int signal) noexcept {
   const Kept* const own = find_kept(signal);
   struct sigaction none {};
   return own == nullptr ? none : own->get();
+}
+
+std::uint32_t interruptions() noexcept {
+  return handlers_that_interrupt;
 }
 
 Mask::Mask(const sigset_t* original) noexcept : used_(original) {

@@ -13,6 +13,8 @@
 
 #include <signal.h>
 
+#include <cstdint>
+
 namespace craton::posix {
 
 /// A signal that the runtime has set its own handler for, beside SIGSEGV and SIGBUS: from now on sigaction of
@@ -20,6 +22,9 @@ namespace craton::posix {
 void keep_signal(int signal) noexcept;
 /// What the program has set for a kept signal. Async-signal-safe.
 struct sigaction program_action(int signal) noexcept;
+
+/// How many handlers without SA_RESTART this thread has run: what may end a wait with EINTR.
+std::uint32_t interruptions() noexcept;
 
 /// The mask for a call of the kernel's: what the program asks for, less what must not be blocked.
 class Mask {

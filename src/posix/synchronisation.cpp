@@ -12,6 +12,7 @@
 
 #include "posix/monitor.hpp"
 #include "posix/real.hpp"
+#include "posix/signals.hpp"
 
 #define CRATON_EXPORT extern "C" [[gnu::visibility("default")]]
 
@@ -20,6 +21,7 @@ namespace {
 using craton::no_deadline;
 using craton::TimeNs;
 using craton::posix::deadline_of;
+using craton::posix::interruptions;
 using craton::posix::Monitor;
 using craton::posix::monitor;
 using craton::posix::shared_program;
@@ -37,25 +39,56 @@ State& state_of(Object* object) noexcept {
   return *reinterpret_cast<State*>(object);
 }
 
-/// Waits until `take` has got what it wants. Who waits is counted in the object, so that who gives it back
-/// wakes others only where there are some. \returns false if the deadline has passed
+/// Calls `take` until it returns true. Who waits for that is counted in the object, so that who gives back
+/// what it wants wakes others only where there are some.
+template <typename Take>
+class CountedTake {
+ public:
+  CountedTake(Take take, std::uint32_t& waiting) : take_(take), waiting_(waiting) {}
+
+  bool operator()() {
+    if (take_()) {
+      give_up();
+      return true;
+    }
+    if (!is_counted_) ++waiting_;
+    is_counted_ = true;
+    return false;
+  }
+  void give_up() {
+    if (is_counted_) --waiting_;
+    is_counted_ = false;
+  }
+  bool is_counted() const { return is_counted_; }
+
+ private:
+  Take take_;
+  std::uint32_t& waiting_;
+  bool is_counted_ = false;
+};
+
+/// Waits until `take` has got what it wants. \returns false if the deadline has passed
 template <typename Take>
 bool wait_to_take(Monitor& monitor, const void* object, std::uint32_t& waiting, Take take,
                   TimeNs deadline_ns) {
-  bool counted = false;
-  const bool in_time = monitor.wait(
-      object,
-      [&] {
-        const bool taken = take();
-        if (!taken && !counted) ++waiting;
-        if (taken && counted) --waiting;
-        counted = !taken;
-        return taken;
-      },
-      deadline_ns);
-  if (!in_time) monitor.inside(object, [&] { --waiting; });
+  CountedTake step(take, waiting);
+  const bool in_time = monitor.wait(object, step, deadline_ns);
+  if (!in_time) monitor.inside(object, [&] { step.give_up(); });
   return in_time;
 }
+
+/// Calls `last` at the end of a scope, also where a cancellation of the thread ends it.
+template <typename Last>
+class AtEnd {
+ public:
+  explicit AtEnd(Last last) : last_(last) {}
+  AtEnd(const AtEnd&) = delete;
+  AtEnd& operator=(const AtEnd&) = delete;
+  ~AtEnd() { last_(); }
+
+ private:
+  Last last_;
+};
 
 /// Calls `change` alone, and wakes who waits for anything where it returns true.
 template <typename Change>
@@ -137,6 +170,12 @@ struct Condition {
   std::uint32_t destroying;
 };
 
+/// Where the C library's pthread_cond_init puts what pthread_condattr_setclock has said.
+clockid_t clock_of(const pthread_cond_t* object) {
+  constexpr unsigned is_monotonic = 2;
+  return (object->__data.__wrefs & is_monotonic) != 0 ? CLOCK_MONOTONIC : CLOCK_REALTIME;
+}
+
 int wait(Monitor& monitor, pthread_cond_t* object, pthread_mutex_t* mutex, TimeNs deadline_ns = no_deadline) {
   auto& condition = state_of<Condition>(object);
   std::uint64_t before = 0;
@@ -144,15 +183,24 @@ int wait(Monitor& monitor, pthread_cond_t* object, pthread_mutex_t* mutex, TimeN
     before = condition.signals;
     ++condition.waiting;
   });
-  const int unlocked = ::pthread_mutex_unlock(mutex);
-  bool signalled = false;
-  if (unlocked == 0)
-    signalled = monitor.wait(
-        object, [&] { return condition.signals != before; }, deadline_ns);
-  change_and_wake(monitor, object, [&] { return --condition.waiting == 0 && condition.destroying != 0; });
-  if (unlocked != 0) return unlocked;
-  ::pthread_mutex_lock(mutex);
-  return signalled ? 0 : ETIMEDOUT;
+  const auto leave = [&] {
+    change_and_wake(monitor, object, [&] { return --condition.waiting == 0 && condition.destroying != 0; });
+  };
+  if (const int error = ::pthread_mutex_unlock(mutex); error != 0) {
+    leave();
+    return error;
+  }
+  // Also where the thread is cancelled, whose handlers are to find the mutex locked.
+  const AtEnd end([&] {
+    leave();
+    ::pthread_mutex_lock(mutex);
+  });
+  const auto is_signalled = [&] { return condition.signals != before; };
+  for (;;) {
+    const Monitor::Slept slept = monitor.wait_once(object, is_signalled, deadline_ns);
+    if (slept != Monitor::Slept::woken) return slept == Monitor::Slept::holds ? 0 : ETIMEDOUT;
+    ::pthread_testcancel();
+  }
 }
 
 /// Wakes all: who waits must expect to be woken for nothing.
@@ -232,11 +280,26 @@ int result_of(bool taken, int otherwise) {
   return taken ? 0 : -1;
 }
 
-int take(Monitor& monitor, sem_t* object, TimeNs deadline_ns = no_deadline) {
+/// Ends early where a handler of a signal interrupts it, or a cancellation. \returns 0 or an error number
+int wait_for_one(Monitor& monitor, sem_t* object, TimeNs deadline_ns) {
+  ::pthread_testcancel();
+  const std::uint32_t interruptions_before = interruptions();
   auto& semaphore = state_of<Semaphore>(object);
-  const bool taken = wait_to_take(
-      monitor, object, semaphore.waiting, [&] { return try_take(semaphore); }, deadline_ns);
-  return result_of(taken, ETIMEDOUT);
+  CountedTake step([&] { return try_take(semaphore); }, semaphore.waiting);
+  const AtEnd end([&] {
+    if (step.is_counted()) monitor.inside(object, [&] { step.give_up(); });
+  });
+  for (;;) {
+    const Monitor::Slept slept = monitor.wait_once(object, step, deadline_ns);
+    if (slept != Monitor::Slept::woken) return slept == Monitor::Slept::holds ? 0 : ETIMEDOUT;
+    ::pthread_testcancel();
+    if (interruptions() != interruptions_before) return EINTR;
+  }
+}
+
+int take(Monitor& monitor, sem_t* object, TimeNs deadline_ns = no_deadline) {
+  const int error = wait_for_one(monitor, object, deadline_ns);
+  return result_of(error == 0, error);
 }
 
 int take_if_there(Monitor& monitor, sem_t* object) {
@@ -392,7 +455,7 @@ CRATON_SYNCHRONISED(pthread_cond_wait, condition, (pthread_cond_t * condition, p
 CRATON_SYNCHRONISED(pthread_cond_timedwait, condition,
                     (pthread_cond_t * condition, pthread_mutex_t* mutex, const timespec* until),
                     (condition, mutex, until),
-                    wait(*shared, condition, mutex, deadline_of(CLOCK_REALTIME, until)))
+                    wait(*shared, condition, mutex, deadline_of(clock_of(condition), until)))
 CRATON_SYNCHRONISED(pthread_cond_clockwait, condition,
                     (pthread_cond_t * condition, pthread_mutex_t* mutex, clockid_t clock,
                      const timespec* until),
@@ -515,18 +578,4 @@ void craton_guard_abort(std::uint64_t* guard) {
     state.running = 0;
     return true;
   });
-}
-
-// ---- Threads: their stacks are free again when they have been joined.
-
-CRATON_EXPORT int pthread_join(pthread_t thread, void** result) {
-  const int error = CRATON_REAL(pthread_join)(thread, result);
-  if (error == 0 && shared_program() != nullptr) shared_program()->stacks().let_go(thread);
-  return error;
-}
-
-CRATON_EXPORT int pthread_detach(pthread_t thread) {
-  const int error = CRATON_REAL(pthread_detach)(thread);
-  if (error == 0 && shared_program() != nullptr) shared_program()->stacks().let_go(thread);
-  return error;
 }

@@ -371,6 +371,55 @@ TEST(Lines, OfAllRanksStayWhole) {
   }
 }
 
+// ---- What is left open
+
+/// A folder, gone at the end with all that is in it.
+class Folder {
+ public:
+  Folder() : path_(testing::TempDir() + "craton-left-open-" + std::to_string(::getpid())) {
+    std::filesystem::create_directory(path_);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() { std::filesystem::remove_all(path_); }
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+void expect_lines_of(const Folder& folder, int threads) {
+  for (int thread = 0; thread < threads; ++thread) {
+    EXPECT_EQ(job::content_of(folder.path() + "/" + std::to_string(thread)),
+              "a line of thread " + std::to_string(thread) + "\n");
+  }
+}
+
+TEST(LeftOpen, StreamsOfAllRanksAreWrittenWhenMainReturns) {
+  const Folder folder;
+  LaunchedJob job(
+      command({"-n", "3", "--threads", "2"}, {job::program("left_open"), folder.path(), "return"}));
+  EXPECT_EQ(job::finish_clean(job), 0) << job.error();
+  expect_lines_of(folder, 6);
+}
+
+TEST(LeftOpen, StreamsOfARankThatExitsAreWritten) {
+  const Folder folder;
+  LaunchedJob job(command({"-n", "2", "--threads", "1"}, {job::program("left_open"), folder.path(), "exit"}));
+  EXPECT_EQ(job::finish_clean(job), 0) << job.error();
+  expect_lines_of(folder, 2);
+}
+
+TEST(LeftOpen, FortranUnitsOfAllRanksAreWritten) {
+  const std::string program = job::program("left_open_units");
+  if (!std::filesystem::exists(program)) GTEST_SKIP() << "there was no gfortran";
+  const Folder folder;
+  LaunchedJob job(command({"-n", "3", "--threads", "1"}, {program, folder.path()}));
+  EXPECT_EQ(job::finish_clean(job), 0) << job.error();
+  expect_lines_of(folder, 3);
+}
+
 // ---- Zeros
 
 TEST(Calloc, GivesZerosWithoutTouchingWhatIsFresh) {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "check.h"
 
@@ -122,11 +123,26 @@ static void jumps(void) {
   check_int("jumps within a region", sum);
 }
 
+/// The last thread has not touched the page that the command is in.
+static void commands(void) {
+  char* const command = aligned_alloc(4096, 4096);
+  strcpy(command, "exit 4");
+  int status = 0;
+#pragma omp parallel
+  {
+    take_part();
+    if (omp_get_thread_num() == omp_get_num_threads() - 1) status = system(command);
+  }
+  check_int("a command's end", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+  free(command);
+}
+
 int main(void) {
   signals();
   places();
   locales();
   random_numbers();
   jumps();
+  commands();
   return finish();
 }
