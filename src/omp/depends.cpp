@@ -49,7 +49,9 @@ void Depends::wait_for(Task& task, Task* other) {
 
 void Depends::add(Task& task, std::span<const Dependence> items, bool joins) {
   for (const Dependence& item : items) {
-    Uses& uses = uses_[item.address];
+    const auto found = joins ? uses_.try_emplace(item.address).first : uses_.find(item.address);
+    if (found == uses_.end()) continue;
+    Uses& uses = found->second;
     if (!item.writes || uses.readers.empty()) wait_for(task, uses.writer);
     if (item.writes) {
       for (Task* const reader : uses.readers) wait_for(task, reader);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <mutex>
 
 #include "base/error.hpp"
@@ -13,10 +14,11 @@ namespace {
 
 constexpr space::MutexId unnamed_mutex = 0;
 constexpr space::MutexId atomic_mutex = 1;
-constexpr space::MutexId first_name_mutex = 2;
+constexpr space::MutexId list_mutex = 2;
+constexpr space::MutexId first_name_mutex = 3;
 constexpr space::MutexId first_lock = first_name_mutex + critical_names_at_most;
 static_assert(first_lock < mutexes_needed);
-/// A rank takes so many at a time.
+/// A rank takes so many at a time, and gives as many back once it has twice as many besides.
 constexpr std::uint64_t batch = 64;
 
 /// Its address is the name of the mutex for atomic updates.
@@ -28,18 +30,17 @@ const void* Locks::atomic() noexcept {
   return &atomic_name;
 }
 
-Locks::Locks(Platform& platform, fabric::RemoteAddress names, fabric::RemoteAddress taken)
+Locks::Locks(Platform& platform, const Places& places)
     : platform_(platform),
       mutexes_(platform.space().mutexes()),
-      names_(names),
-      taken_(taken),
-      nests_(mutexes_.count()) {
-  if (mutexes_.count() >= mutexes_needed) return;
-  throw Error(ErrorCode::invalid_argument,
-              {.asked = "cannot start the OpenMP runtime",
-               .happened = fmt::format("the space has {} mutexes", mutexes_.count()),
-               .limit = fmt::format("{} at least", mutexes_needed),
-               .remedy = "make the space with more"});
+      mutex_count_(platform.mutexes()),
+      at_(places),
+      nests_(mutex_count_) {
+  if (mutex_count_ >= mutexes_needed) return;
+  throw Error(ErrorCode::invalid_argument, {.asked = "cannot start the OpenMP runtime",
+                                            .happened = fmt::format("the space has {} mutexes", mutex_count_),
+                                            .limit = fmt::format("{} at least", mutexes_needed),
+                                            .remedy = "make the space with more"});
 }
 
 // ---- Critical sections
@@ -53,7 +54,7 @@ space::MutexId Locks::mutex_of(const void* name) {
     const std::size_t place = (start + probe) % critical_names_at_most;
     std::uint64_t there = known_[place].load(std::memory_order_relaxed);
     if (there == 0) {
-      fabric::RemoteAddress word = names_;
+      fabric::RemoteAddress word = at_.names;
       word.offset += place * sizeof(std::uint64_t);
       fabric::Completion completion;
       platform_.fabric().compare_exchange(word, 0, key, &there, completion);
@@ -79,23 +80,68 @@ void Locks::unlock_critical(const void* name, bool publishes) {
 
 // ---- Locks of the program
 
+std::uint64_t Locks::get(fabric::RemoteAddress word) {
+  std::uint64_t value = 0;
+  fabric::Completion completion;
+  platform_.fabric().get(&value, word, sizeof value, completion);
+  coherence::wait_for(platform_.fabric(), completion);
+  return value;
+}
+
+/// Up to a batch of what ranks have given back. Nothing that others wrote is needed with it, so that nothing
+/// is published.
+void Locks::take_from_list() {
+  if (get(at_.given) == 0) return;
+  mutexes_.lock(list_mutex);
+  const std::uint64_t given = get(at_.given);
+  free_.resize(std::min(given, batch));
+  const std::uint64_t left = given - free_.size();
+  fabric::RemoteAddress last = at_.list;
+  last.offset += left * sizeof(LockNumber);
+  fabric::Completion completion;
+  if (!free_.empty()) platform_.fabric().get(free_.data(), last, list_bytes(free_.size()), completion);
+  platform_.fabric().put(at_.given, &left, sizeof left, completion);
+  coherence::wait_for(platform_.fabric(), completion);
+  mutexes_.unlock_unpublished(list_mutex);
+}
+
+/// Up to a batch of those that no rank has had.
+void Locks::take_new() {
+  std::uint64_t first = 0;
+  fabric::Completion completion;
+  platform_.fabric().fetch_add(at_.taken, batch, &first, completion);
+  coherence::wait_for(platform_.fabric(), completion);
+  for (std::uint64_t i = batch; i > 0; --i) {
+    const std::uint64_t number = first_lock + first + i - 1;
+    if (number < mutex_count_) free_.push_back(static_cast<LockNumber>(number));
+  }
+}
+
+/// The batch that has been free for longest.
+void Locks::give_to_list() {
+  mutexes_.lock(list_mutex);
+  const std::uint64_t given = get(at_.given);
+  const std::uint64_t more = given + batch;
+  fabric::RemoteAddress end = at_.list;
+  end.offset += given * sizeof(LockNumber);
+  fabric::Completion completion;
+  platform_.fabric().put(end, free_.data(), list_bytes(batch), completion);
+  platform_.fabric().put(at_.given, &more, sizeof more, completion);
+  coherence::wait_for(platform_.fabric(), completion);
+  mutexes_.unlock_unpublished(list_mutex);
+  free_.erase(free_.begin(), free_.begin() + batch);
+}
+
 LockNumber Locks::make() {
   const std::lock_guard lock(free_lock_);
-  if (free_.empty()) {
-    std::uint64_t first = 0;
-    fabric::Completion completion;
-    platform_.fabric().fetch_add(taken_, batch, &first, completion);
-    coherence::wait_for(platform_.fabric(), completion);
-    for (std::uint64_t i = batch; i > 0; --i) {
-      const std::uint64_t number = first_lock + first + i - 1;
-      if (number < mutexes_.count()) free_.push_back(static_cast<LockNumber>(number));
-    }
-  }
+  if (free_.empty()) take_from_list();
+  if (free_.empty()) take_new();
+  if (free_.empty()) take_from_list();  // others may have given some meanwhile
   if (free_.empty()) {
     throw Error(ErrorCode::out_of_resources,
                 {.asked = "cannot make another OpenMP lock",
                  .happened = "all are in use",
-                 .limit = fmt::format("{} locks", mutexes_.count() - first_lock),
+                 .limit = fmt::format("{} locks", mutex_count_ - first_lock),
                  .remedy = "destroy those that are no longer used, or make the space with more mutexes"});
   }
   const LockNumber number = free_.back();
@@ -107,10 +153,11 @@ void Locks::destroy(LockNumber lock) {
   check(lock);
   const std::lock_guard guard(free_lock_);
   free_.push_back(lock);
+  if (free_.size() > 3 * batch) give_to_list();
 }
 
 void Locks::check(LockNumber lock) const {
-  if (lock >= first_lock && lock < mutexes_.count()) return;
+  if (lock >= first_lock && lock < mutex_count_) return;
   throw Error(ErrorCode::invalid_argument, {.asked = "cannot use an OpenMP lock",
                                             .happened = "it was never initialised, or is destroyed",
                                             .limit = {},

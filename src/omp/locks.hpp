@@ -1,10 +1,11 @@
 /// \file
 /// Critical sections and the program's locks: mutexes of the space, which go to whom takes them.
 ///
-///     mutexes     unnamed │ atomic │ one a name, found by its address │ the program's locks
+///     mutexes     unnamed │ atomic │ of the list │ one a name, found by its address │ the program's locks
 ///
-/// A lock of the program holds the number of its mutex, so finding it costs nothing. A name's place is agreed
-/// on in a table at rank 0, of which each rank keeps what it has seen.
+/// A lock of the program holds the number of its mutex, so finding it costs nothing. Each rank has some free
+/// numbers; those that it destroys more locks than it makes has too many of go to a list at rank 0. A name's
+/// place is agreed on in a table at rank 0, of which each rank keeps what it has seen.
 #pragma once
 
 #include <array>
@@ -31,7 +32,19 @@ class Locks {
   static constexpr const void* unnamed = nullptr;
   static const void* atomic() noexcept;
 
-  Locks(Platform& platform, fabric::RemoteAddress names, fabric::RemoteAddress taken);
+  /// Where rank 0 has its words of these, and the list of numbers.
+  struct Places {
+    fabric::RemoteAddress names;
+    fabric::RemoteAddress taken;
+    fabric::RemoteAddress given;
+    fabric::RemoteAddress list;
+  };
+  Locks(Platform& platform, const Places& places);
+
+  /// Of the list, where a space has so many mutexes.
+  static constexpr std::size_t list_bytes(std::size_t mutexes) noexcept {
+    return mutexes * sizeof(LockNumber);
+  }
 
   // Any thread; all block for the network, what locks for the lock. \throws Error peer_lost,
   // out_of_resources
@@ -59,12 +72,16 @@ class Locks {
   };
 
   space::MutexId mutex_of(const void* name);
+  std::uint64_t get(fabric::RemoteAddress word);
+  void take_from_list();
+  void take_new();
+  void give_to_list();
   void check(LockNumber lock) const;
 
   Platform& platform_;
   space::Mutexes& mutexes_;
-  const fabric::RemoteAddress names_;
-  const fabric::RemoteAddress taken_;
+  const std::uint32_t mutex_count_;
+  const Places at_;
   std::array<std::atomic<std::uint64_t>, critical_names_at_most> known_{};  ///< names at rank 0, as seen
   fiber::Mutex free_lock_;
   std::vector<LockNumber> free_;

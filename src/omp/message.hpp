@@ -15,6 +15,9 @@ struct Message {
     lend,             ///< the answer: here is one
     none,             ///< the answer: there is none
     later,            ///< the answer: not before the one who asks has left the barrier that it waits at
+    recall,           ///< a lent task is wanted back, if it has not begun
+    unbegun,          ///< the answer: it had not, and is the receiver's again
+    begun,            ///< the answer: it has, and will be returned
     returned,         ///< a lent task has ended, with all that it made
     cancelled,        ///< a region, or a work share of it
     cancelled_group,  ///< of a task of the receiver's
@@ -23,10 +26,10 @@ struct Message {
     posted,           ///< iterations of a doacross loop are done up to one
   };
   Kind kind;
-  std::uint32_t region;   ///< number of the region, modulo 2^16
-  std::uint64_t id;       ///< of a task at its owner; of a work share
-  std::uint64_t value;    ///< how often the sender has offered work; where the turn is; what is posted
-  std::uint64_t part;     ///< of a doacross loop: who posts
+  std::uint32_t region;  ///< number of the region, modulo 2^16
+  std::uint64_t id;      ///< of a task at its owner; of a work share
+  std::uint64_t value;   ///< how often the sender has offered work; a loan; where the turn is; what is posted
+  std::uint64_t part;    ///< of a doacross loop: who posts
   std::uint32_t meeting;  ///< barriers of the region that the sender has left
   struct Lent {
     void (*function)(void*);

@@ -15,7 +15,7 @@ namespace craton::omp {
 /// Region ids and message handlers that the runtime takes, from Platform::first_region and first_handler on.
 inline constexpr fabric::RegionId regions_needed = 1;
 inline constexpr fabric::HandlerId handlers_needed = 1;
-/// SpaceOptions::mutexes must be at least this; each omp_lock_t that is in use takes one beyond it.
+/// Platform::mutexes must be at least this; each omp_lock_t that is in use takes one beyond it.
 inline constexpr std::uint32_t mutexes_needed = 1024;
 
 class Platform {
@@ -28,6 +28,8 @@ class Platform {
   /// Its barrier is the runtime's alone.
   virtual space::Space& space() = 0;
   virtual space::Heap& heap() = 0;
+  /// Mutexes of the space that are the runtime's: so many, from number 0.
+  virtual std::uint32_t mutexes() { return space().mutexes().count(); }
   /// Runs body(argument) on a new kernel thread of this rank, whose stack other ranks can read. The thread
   /// never ends before the process. \throws Error out_of_resources
   virtual void start_thread(void (*body)(void*), void* argument) = 0;

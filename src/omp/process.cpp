@@ -15,11 +15,29 @@ namespace {
 Runtime* the_runtime = nullptr;
 constinit thread_local Thread* this_thread = nullptr;
 
-/// Ends with its thread.
+/// Ends with its thread. What the thread does after that, in other such destructors and in exit handlers, it
+/// does with another state, which stays.
 struct ThreadHolder {
   std::unique_ptr<Thread> thread;
+
+  ~ThreadHolder();
 };
+constinit thread_local bool is_ending = false;
 thread_local ThreadHolder holder;
+
+ThreadHolder::~ThreadHolder() {
+  is_ending = true;
+  if (thread == nullptr) return;
+  if (the_runtime != nullptr) the_runtime->give_back(thread->blocks);
+  this_thread = nullptr;
+}
+
+/// For a thread that runs exit handlers and destructors of the program's when what is thread-local is gone:
+/// never destroyed.
+Thread& make_lasting() {
+  this_thread = new Thread(the_runtime != nullptr ? the_runtime->initial_icvs() : Icvs{});
+  return *this_thread;
+}
 
 }  // namespace
 
@@ -30,6 +48,7 @@ Runtime* runtime() noexcept {
 Thread& self() {
   if (this_thread != nullptr) [[likely]]
     return *this_thread;
+  if (is_ending) return make_lasting();
   holder.thread = std::make_unique<Thread>(the_runtime != nullptr ? the_runtime->initial_icvs() : Icvs{});
   this_thread = holder.thread.get();
   return *this_thread;
@@ -50,14 +69,12 @@ void start(Platform& platform, const Settings& settings) {
 
 void attach_master() {
   events::attach();
-  Thread& thread = self();
-  thread.is_master = true;
-  thread.initial.icvs = the_runtime->initial_icvs();
+  make_lasting().is_master = true;
 }
 
 void work() {
   events::attach();
-  self().initial.icvs = the_runtime->initial_icvs();
+  make_lasting();
   the_runtime->work();
 }
 

@@ -140,8 +140,11 @@ Runtime::Runtime(Platform& platform, const Settings& settings)
       ranks_(platform.fabric().size()),
       message_handler_(platform.first_handler()),
       initial_icvs_(settings.icvs),
-      memory_("craton omp", sizeof(Words)),
-      locks_(platform, word_at(offsetof(Words, names)), word_at(offsetof(Words, locks_taken))),
+      memory_("craton omp", sizeof(Words) + (rank_ == 0 ? Locks::list_bytes(platform.mutexes()) : 0)),
+      locks_(platform, {.names = word_at(offsetof(Words, names)),
+                        .taken = word_at(offsetof(Words, locks_taken)),
+                        .given = word_at(offsetof(Words, locks_given)),
+                        .list = word_at(sizeof(Words))}),
       outer_team_(*this) {
   platform_.fabric().set_handler(message_handler_, &Runtime::arrived, this);
   platform_.fabric().register_region(platform_.first_region(), memory_);
@@ -190,6 +193,18 @@ bool Runtime::makes_tasks(std::uint32_t site, bool makes_now) noexcept {
   return known.load(std::memory_order_relaxed);
 }
 
+void Runtime::read_words(void* into, std::size_t offset, std::size_t bytes) noexcept {
+  fabric::Completion completion;
+  platform_.fabric().get(into, word_at(offset), bytes, completion);
+  guard([&] { coherence::wait_for(platform_.fabric(), completion); });
+}
+
+void Runtime::write_words(std::size_t offset, const void* from, std::size_t bytes) noexcept {
+  fabric::Completion completion;
+  platform_.fabric().put(word_at(offset), from, bytes, completion);
+  guard([&] { coherence::wait_for(platform_.fabric(), completion); });
+}
+
 void Runtime::show_partial(void* partial) noexcept {
   auto* const words = reinterpret_cast<Words*>(memory_.data());
   std::atomic_ref(words->partial).store(reinterpret_cast<std::uintptr_t>(partial), std::memory_order_release);
@@ -224,6 +239,15 @@ void Runtime::give_block(void* block, std::size_t bytes) {
     cache.blocks[kind][cache.counts[kind]++] = block;
   } else {
     guard([&] { platform_.heap().free(block); });
+  }
+}
+
+void Runtime::give_back(BlockCache& cache) {
+  for (std::size_t kind = 0; kind < BlockCache::kinds; ++kind) {
+    while (cache.counts[kind] != 0) {
+      void* const block = cache.blocks[kind][--cache.counts[kind]];
+      guard([&] { platform_.heap().free(block); });
+    }
   }
 }
 
@@ -331,7 +355,9 @@ Team& Runtime::take_idle_team() {
 
 void Runtime::put_idle_team(Team& team) {
   const std::lock_guard lock(idle_lock_);
-  for (Worker* worker : team.workers()) idle_workers_.push_back(worker);
+  // The last one first, so that the next team's threads have the same numbers: each has threadprivate
+  // variables.
+  idle_workers_.insert(idle_workers_.end(), team.workers().rbegin(), team.workers().rend());
   team.workers().clear();
   team.next_idle = idle_teams_;
   idle_teams_ = &team;

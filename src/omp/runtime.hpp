@@ -47,6 +47,9 @@ class Runtime {
   fabric::RemoteAddress word_at(std::size_t offset) const noexcept {
     return {.rank = 0, .region = platform_.first_region(), .offset = offset};
   }
+  /// Reads and writes those words, from any rank.
+  void read_words(void* into, std::size_t offset, std::size_t bytes) noexcept;
+  void write_words(std::size_t offset, const void* from, std::size_t bytes) noexcept;
   Locks& locks() noexcept { return locks_; }
   /// Where this rank's part of a reduction is, for rank 0 to find after the next meeting.
   void show_partial(void* partial) noexcept;
@@ -74,6 +77,8 @@ class Runtime {
   static constexpr std::size_t block_alignment = 16;
   void* take_block(std::size_t bytes);
   void give_block(void* block, std::size_t bytes);
+  /// What a thread has kept of them, when it ends.
+  void give_back(BlockCache& cache);
 
   /// Whether the region at a place in the program is one whose threads make tasks. \param makes_now whether
   /// they do in this one

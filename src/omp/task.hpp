@@ -28,10 +28,15 @@ struct TaskGroup {
 /// A task of another rank that is run here. It goes back when it, and all that it has made, has ended.
 struct Loan {
   fabric::Rank owner;
-  std::uint64_t id;                       ///< at the owner
+  std::uint64_t id;                       ///< of its task, at the owner
+  std::uint64_t number;                   ///< among all that the owner has lent
   std::uint32_t left;                     ///< of these tasks; with the pool's lock
   std::atomic<bool> is_cancelled{false};  ///< the group of its task, by some task of the loan
 };
+
+/// Whether a rank that has lent a task wants it back. Not before the loan is on its way, which it must not
+/// overtake.
+enum class Recall : std::uint8_t { not_sent, none, asked, begun };
 
 struct Task {
   Icvs icvs;
@@ -56,7 +61,11 @@ struct Task {
   bool learns = false;                         ///< its rank has yet to see what the owner of its loan knew
   bool has_ended = false;                      ///< and stays for its children
   std::uint64_t number = 0;                    ///< in the order in which tasks became ready
-  Task* before = nullptr;                      ///< in the queue
+  bool stays = false;                          ///< was lent, and came back before it had begun
+  Recall recall = Recall::none;                ///< these, while it is lent
+  fabric::Rank borrower = 0;
+  std::uint64_t loan_number = 0;
+  Task* before = nullptr;  ///< in the queue, or among those that are lent
   Task* after = nullptr;
   std::atomic<std::uint32_t> waits_for{0};  ///< tasks that must end before
   std::vector<Task*> successors;            ///< that wait for this one
@@ -67,5 +76,11 @@ struct Task {
   Task& operator=(const Task&) = delete;
   ~Task();
 };
+
+/// What `cancel taskgroup` of a task cancels; null: none that this rank has.
+inline TaskGroup* group_to_cancel(const Task& task) noexcept {
+  TaskGroup* const group = task.group;
+  return group != nullptr && group->is_share && group->outer != nullptr ? group->outer : group;
+}
 
 }  // namespace craton::omp

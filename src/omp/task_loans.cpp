@@ -4,6 +4,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "omp/runtime.hpp"
 #include "omp/task_pool.hpp"
 
@@ -79,6 +80,11 @@ void TaskPool::answer_askers() {
   }
   // Not with the lock: who has to wait for room runs handlers.
   for (const Answer& answer : answers) send(answer);
+  {
+    const std::lock_guard lock(lock_);
+    for (const Answer& answer : answers) note_sent(answer);
+  }
+  wake();
 }
 
 /// With the lock: loans, or why there is none. A share of what is there, so that few messages do.
@@ -94,7 +100,7 @@ TaskPool::Answer TaskPool::answer_to(const Asker& asker) {
       queued_.load(std::memory_order_relaxed) / (ranks_ * runtime_.settings().threads_a_rank);
   const std::size_t most = std::clamp<std::size_t>(share, 1, answer.messages.size());
   std::size_t lent = 0;
-  while (lent < most && lend(answer.messages[lent])) ++lent;
+  while (lent < most && lend(asker.rank, answer.messages[lent])) ++lent;
   if (lent == 0) note_idle(asker.rank);
   answer.count = std::max<std::size_t>(lent, 1);
   return answer;
@@ -104,15 +110,31 @@ void TaskPool::send(const Answer& answer) {
   for (std::size_t i = 0; i < answer.count; ++i) send(answer.to, answer.messages[i]);
 }
 
+/// With the lock: from now on its loans can be recalled.
+void TaskPool::note_sent(const Answer& answer) noexcept {
+  for (std::size_t i = 0; i < answer.count; ++i) {
+    if (answer.messages[i].kind != Message::Kind::lend) continue;
+    Task* task = lent_;
+    while (task != nullptr && task->loan_number != answer.messages[i].value) task = task->after;
+    if (task == nullptr) continue;  // back already
+    task->recall = Recall::none;
+    count_recallable(*task, true);
+  }
+  // Who waits for them may have found nothing to recall before.
+  recall_changes_.fetch_add(1, std::memory_order_release);
+}
+
 /// With the lock. \returns false if there is nothing that can be lent
-bool TaskPool::lend(Message& message) {
+bool TaskPool::lend(fabric::Rank borrower, Message& message) {
   // The oldest: it is likely to make others. What is borrowed is not passed on.
   Task* task = first_;
-  while (task != nullptr && (task->number > published_ || task->learns)) task = task->after;
+  while (task != nullptr && (task->number > published_ || task->learns || task->stays)) task = task->after;
   if (task == nullptr) return false;
   unlink(*task);
+  add_to_lent(*task, borrower);
   message = message_of(Message::Kind::lend);
   message.id = reinterpret_cast<std::uintptr_t>(task);
+  message.value = task->loan_number;
   message.task = {.function = task->function,
                   .block = task->block,
                   .reductions = task->group != nullptr ? task->group->reductions : task->reductions,
@@ -127,6 +149,85 @@ void TaskPool::note_idle(fabric::Rank rank) {
   if (idle_[rank]) return;
   idle_[rank] = true;
   idle_count_.fetch_add(1, std::memory_order_relaxed);
+}
+
+/// With the lock.
+void TaskPool::add_to_lent(Task& task, fabric::Rank borrower) noexcept {
+  task.borrower = borrower;
+  task.loan_number = ++loans_;
+  task.recall = Recall::not_sent;
+  task.before = nullptr;
+  task.after = lent_;
+  if (lent_ != nullptr) lent_->before = &task;
+  lent_ = &task;
+}
+
+void TaskPool::count_recallable(const Task& task, bool is_more) noexcept {
+  const auto count = [is_more](std::atomic<std::uint32_t>& all) {
+    is_more ? all.fetch_add(1, std::memory_order_release) : all.fetch_sub(1, std::memory_order_release);
+  };
+  count(not_recalled_);
+  if (task.loan != nullptr) count(lent_on_);
+}
+
+/// With the lock. \returns null if it is back already
+Task* TaskPool::take_from_lent(std::uint64_t loan_number) noexcept {
+  Task* task = lent_;
+  while (task != nullptr && task->loan_number != loan_number) task = task->after;
+  if (task == nullptr) return nullptr;
+  (task->before != nullptr ? task->before->after : lent_) = task->after;
+  if (task->after != nullptr) task->after->before = task->before;
+  if (task->recall == Recall::none) count_recallable(*task, false);
+  return task;
+}
+
+/// Whether there is anything that who waits at a barrier would recall.
+bool TaskPool::can_recall() const noexcept {
+  return lent_on_.load(std::memory_order_acquire) != 0 && recalls_.load(std::memory_order_acquire) == 0;
+}
+
+void TaskPool::recall_for(Pick pick, const Task* parent, const TaskGroup* group) {
+  if (pick != Pick::any) return recall([&](const Task& one) { return fits(one, pick, parent, group); });
+  if (can_recall()) recall([](const Task& one) { return one.loan != nullptr; });
+}
+
+/// By who waits for such tasks. Only one at a time: their borrower may be about to begin the others.
+void TaskPool::recall(FunctionRef<bool(const Task&)> is_wanted) {
+  if (not_recalled_.load(std::memory_order_acquire) == 0) return;
+  Message message = message_of(Message::Kind::recall);
+  fabric::Rank borrower = 0;
+  {
+    const std::lock_guard lock(lock_);
+    Task* wanted = nullptr;
+    for (Task* one = lent_; one != nullptr; one = one->after) {
+      if (!is_wanted(*one)) continue;
+      if (one->recall == Recall::asked) return;
+      if (one->recall == Recall::none && wanted == nullptr) wanted = one;
+    }
+    if (wanted == nullptr) return;
+    wanted->recall = Recall::asked;
+    count_recallable(*wanted, false);
+    recalls_.fetch_add(1, std::memory_order_relaxed);
+    message.value = wanted->loan_number;
+    borrower = wanted->borrower;
+  }
+  // Not with the lock: who has to wait for room runs handlers.
+  send(borrower, message);
+}
+
+/// What a borrower says to a recall.
+void TaskPool::recall_answered(const Message& answer) {
+  const std::lock_guard lock(lock_);
+  recalls_.fetch_sub(1, std::memory_order_relaxed);
+  recall_changes_.fetch_add(1, std::memory_order_release);
+  if (answer.kind == Message::Kind::unbegun) {
+    Task* const task = take_from_lent(answer.value);
+    CRATON_ASSERT(task != nullptr);
+    task->stays = true;
+    return enqueue(*task);
+  }
+  for (Task* one = lent_; one != nullptr; one = one->after)
+    if (one->loan_number == answer.value) one->recall = Recall::begun;
 }
 
 /// Loans that are back have ended, once what their ranks published is known here.
@@ -174,12 +275,30 @@ void TaskPool::ask() {
   is_asking_.store(false, std::memory_order_release);
 }
 
+/// Its owner wants a loan back. \returns the answer
+Message TaskPool::give_up(fabric::Rank owner, std::uint64_t loan_number) {
+  Message answer = message_of(Message::Kind::begun);
+  answer.value = loan_number;
+  const std::lock_guard lock(lock_);
+  const auto found = std::find_if(borrowed_.begin(), borrowed_.end(), [&](const Task* task) {
+    return task->loan->owner == owner && task->loan->number == loan_number;
+  });
+  if (found == borrowed_.end()) return answer;
+  Task* const task = *found;
+  unlink(*task);
+  delete task->loan;
+  delete task;
+  answer.kind = Message::Kind::unbegun;
+  return answer;
+}
+
 /// All tasks of a loan have ended.
 void TaskPool::return_loan(Loan& loan) {
   runtime_.platform().flush_output();
   runtime_.guard([&] { runtime_.platform().space().publish(); });
   Message message = message_of(Message::Kind::returned);
   message.id = loan.id;
+  message.value = loan.number;
   send(loan.owner, message);
   delete &loan;
 }
@@ -232,15 +351,22 @@ void TaskPool::arrived(fabric::Rank source, const Message& message) {
         return send(source, answer);
       }
       const Answer answer = answer_to(asker);
-      if (answer.messages[0].kind != Message::Kind::none || first_ == nullptr) return send(answer);
+      if (answer.messages[0].kind != Message::Kind::none || first_ == nullptr) {
+        send(answer);
+        note_sent(answer);
+        break;
+      }
       // There is something, which has to be published first.
       askers_.push_back(asker);
       asker_count_.fetch_add(1, std::memory_order_release);
       break;
     }
     case Message::Kind::lend: {
-      auto* const loan = new Loan{
-          .owner = source, .id = message.id, .left = 1, .is_cancelled = false};  // till it is returned
+      auto* const loan = new Loan{.owner = source,
+                                  .id = message.id,
+                                  .number = message.value,
+                                  .left = 1,
+                                  .is_cancelled = false};  // till it is returned
       auto* const task = new Task;
       task->icvs = message.task.icvs;
       task->is_final = message.task.is_final;
@@ -252,6 +378,7 @@ void TaskPool::arrived(fabric::Rank source, const Message& message) {
       task->learns = true;
       is_asking_.store(false, std::memory_order_release);
       const std::lock_guard lock(lock_);
+      borrowed_.push_back(task);
       enqueue(*task);
       break;
     }
@@ -263,15 +390,21 @@ void TaskPool::arrived(fabric::Rank source, const Message& message) {
       if (is_now) said_[source].meeting.store(message.meeting, std::memory_order_seq_cst);
       is_asking_.store(false, std::memory_order_release);
       break;
+    case Message::Kind::recall:
+      return send(source, give_up(source, message.value));
+    case Message::Kind::unbegun:
+    case Message::Kind::begun:
+      recall_answered(message);
+      break;
     case Message::Kind::returned: {
       const std::lock_guard lock(lock_);
-      returned_.push_back({.borrower = source, .task = reinterpret_cast<Task*>(message.id)});
+      returned_.push_back({.borrower = source, .task = take_from_lent(message.value)});
       returned_count_.fetch_add(1, std::memory_order_release);
       break;
     }
     case Message::Kind::cancelled_group:
       // It is there, since the loan is not back.
-      if (TaskGroup* const group = reinterpret_cast<Task*>(message.id)->group)
+      if (TaskGroup* const group = group_to_cancel(*reinterpret_cast<Task*>(message.id)))
         group->is_cancelled.store(true, std::memory_order_release);
       break;
     case Message::Kind::fulfilled: {

@@ -1,5 +1,6 @@
 #include "omp/task_pool.hpp"
 
+#include <algorithm>
 #include <mutex>
 #include <utility>
 
@@ -99,13 +100,28 @@ void TaskPool::unlink(Task& task) noexcept {
   (task.before != nullptr ? task.before->after : first_) = task.after;
   (task.after != nullptr ? task.after->before : last_) = task.before;
   queued_.fetch_sub(1, std::memory_order_relaxed);
+  if (task.learns) borrowed_.erase(std::find(borrowed_.begin(), borrowed_.end(), &task));
+}
+
+/// Whether it is one of those that somebody waits for.
+bool TaskPool::fits(const Task& task, Pick pick, const Task* parent, const TaskGroup* group) noexcept {
+  // Those of a group may wait for older children of the same parent, outside of it.
+  return task.parent == parent || (pick == Pick::group && task.group == group);
+}
+
+/// With the lock: the oldest, but what a loan has made before another loan. Its owner may wait for that with
+/// a lock that the other one wants.
+Task* TaskPool::first_for_any() const noexcept {
+  for (Task* one = first_; one != nullptr && one->priority == first_->priority; one = one->after)
+    if (!one->learns) return one;
+  return first_;
 }
 
 /// A task that the caller may run, out of the queue; null if there is none.
 Task* TaskPool::take(Pick pick, const Task* parent, const TaskGroup* group) {
   if (queued_.load(std::memory_order_acquire) == 0) return nullptr;
   const std::lock_guard lock(lock_);
-  Task* task = first_;
+  Task* task = pick == Pick::any ? first_for_any() : nullptr;
   if (pick != Pick::any) {
     // The newest first: what it needs is still near, and few tasks wait at a time.
     const auto find = [&](auto fits) {
@@ -113,7 +129,6 @@ Task* TaskPool::take(Pick pick, const Task* parent, const TaskGroup* group) {
       while (one != nullptr && !fits(*one)) one = has_priorities_ ? one->after : one->before;
       return one;
     };
-    task = nullptr;
     if (pick == Pick::group) task = find([&](const Task& one) { return one.group == group; });
     // Those of a group may wait for older children of the same parent, outside of it.
     if (task == nullptr) task = find([&](const Task& one) { return one.parent == parent; });
@@ -225,18 +240,22 @@ void TaskPool::wait(Thread& thread, Pick pick, const TaskGroup* group, bool serv
       continue;
     }
     const std::uint64_t made_ready = made_ready_.load(std::memory_order_acquire);
+    const std::uint32_t answered = recall_changes_.load(std::memory_order_acquire);
     if (Task* const task = take(pick, thread.task, group)) {
       run(thread, *task);
       continue;
     }
     if (pick == Pick::any && may_ask()) ask();
     if (asker_count_.load(std::memory_order_relaxed) != 0) answer_askers();
+    recall_for(pick, thread.task, group);
     const auto may_go_on = [&] {
       // What is in the queue now is not for us, only what comes later can be.
       const bool has_task = pick == Pick::any ? queued_.load(std::memory_order_acquire) != 0
                                               : made_ready_.load(std::memory_order_acquire) != made_ready;
       return done() || has_task || returned_count_.load(std::memory_order_acquire) != 0 ||
-             asker_count_.load(std::memory_order_acquire) != 0 || (pick == Pick::any && may_ask());
+             recall_changes_.load(std::memory_order_acquire) != answered ||
+             asker_count_.load(std::memory_order_acquire) != 0 ||
+             (pick == Pick::any && (may_ask() || can_recall()));
     };
     if (serves_fabric && !seat_is_taken_.exchange(true, std::memory_order_acquire)) {
       {
@@ -281,6 +300,7 @@ void TaskPool::wait_for_event(Thread& thread, const Task& task) {
   fabric::Fabric& fabric = runtime_.platform().fabric();
   const auto is_fulfilled = [&] { return task.ends_to_come.load(std::memory_order_acquire) == 1; };
   while (!is_fulfilled()) {
+    const std::uint32_t answered = recall_changes_.load(std::memory_order_acquire);
     if (Task* const child = take(Pick::children, &task, nullptr)) {
       run(thread, *child);
     } else if (Task* const other = take(Pick::any, nullptr, nullptr)) {
@@ -288,9 +308,11 @@ void TaskPool::wait_for_event(Thread& thread, const Task& task) {
     } else {
       if (returned_count_.load(std::memory_order_acquire) != 0) settle_returned();
       if (asker_count_.load(std::memory_order_relaxed) != 0) answer_askers();
+      recall([](const Task&) { return true; });  // any may be what fulfils it
       static_cast<void>(fabric.wait_until([&] {
         return is_fulfilled() || queued_.load(std::memory_order_acquire) != 0 ||
                returned_count_.load(std::memory_order_acquire) != 0 ||
+               recall_changes_.load(std::memory_order_acquire) != answered ||
                asker_count_.load(std::memory_order_acquire) != 0 || fabric.lost_ranks() != 0;
       }));
       runtime_.end_if_lost();
@@ -315,7 +337,7 @@ void TaskPool::drain(Thread& thread) {
 bool TaskPool::can_help() const noexcept {
   return queued_.load(std::memory_order_acquire) != 0 ||
          returned_count_.load(std::memory_order_acquire) != 0 ||
-         asker_count_.load(std::memory_order_acquire) != 0 || may_ask();
+         asker_count_.load(std::memory_order_acquire) != 0 || may_ask() || can_recall();
 }
 
 void TaskPool::help(Thread& thread) {
@@ -323,6 +345,7 @@ void TaskPool::help(Thread& thread) {
   if (asker_count_.load(std::memory_order_acquire) != 0) answer_askers();
   if (Task* const task = take(Pick::any, nullptr, nullptr)) return run(thread, *task);
   if (may_ask()) ask();
+  recall_for(Pick::any, nullptr, nullptr);
 }
 
 }  // namespace craton::omp

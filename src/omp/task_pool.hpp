@@ -11,6 +11,11 @@
 /// loan wrote is published before it goes back, and learnt before it counts as ended. All that it made goes
 /// with it: a barrier or taskgroup of its owner need not know of tasks elsewhere.
 ///
+/// Who waits for tasks and has none of them to run asks for one that is lent back, one at a time, the newest
+/// first. A borrower that has not begun it gives it up: all of its threads may be blocked, by a lock that
+/// only who waits can unlock. What has come back is not lent again. At a barrier only what belongs to loans
+/// is asked for, since elsewhere somebody may wait for those.
+///
 /// A rank that has left a barrier does not lend to one that has not: its loan could not be learnt before.
 ///
 /// Invariant: a rank takes part in a barrier only when all tasks made there have ended but those that belong
@@ -119,7 +124,9 @@ class TaskPool {
   };
 
   void wait(Thread& thread, Pick pick, const TaskGroup* group, bool serves_fabric, FunctionRef<bool()> done);
+  static bool fits(const Task& task, Pick pick, const Task* parent, const TaskGroup* group) noexcept;
   Task* take(Pick pick, const Task* parent, const TaskGroup* group);
+  Task* first_for_any() const noexcept;
   void run(Thread& thread, Task& task);
   bool finish_locked(Task& task);
   void release_parent(Task& parent);
@@ -134,13 +141,22 @@ class TaskPool {
   void ask();
   Answer answer_to(const Asker& asker);
   void send(const Answer& answer);
-  bool lend(Message& message);
+  void note_sent(const Answer& answer) noexcept;
+  bool lend(fabric::Rank borrower, Message& message);
+  void add_to_lent(Task& task, fabric::Rank borrower) noexcept;
   void answer_askers();
   void note_idle(fabric::Rank rank);
   bool has_work(fabric::Rank rank) const noexcept;
   void send(fabric::Rank to, const Message& message);
   Message message_of(Message::Kind kind) const noexcept;
   void return_loan(Loan& loan);
+  bool can_recall() const noexcept;
+  void recall(FunctionRef<bool(const Task&)> is_wanted);
+  void recall_for(Pick pick, const Task* parent, const TaskGroup* group);
+  void count_recallable(const Task& task, bool is_more) noexcept;
+  Task* take_from_lent(std::uint64_t loan_number) noexcept;
+  Message give_up(fabric::Rank owner, std::uint64_t loan_number);
+  void recall_answered(const Message& answer);
 
   Runtime& runtime_;
   Gate& gate_;
@@ -165,7 +181,13 @@ class TaskPool {
   std::vector<bool> idle_;               ///< ranks that have found nothing here
   std::uint32_t offers_ = 0;             ///< how often some were told
   std::atomic<std::uint32_t> idle_count_{0};
-  std::vector<Asker> askers_;  ///< ranks that wait for an answer
+  Task* lent_ = nullptr;                          ///< the newest of those that are
+  std::uint64_t loans_ = 0;                       ///< so far, in all regions
+  std::atomic<std::uint32_t> not_recalled_{0};    ///< of those that are lent
+  std::atomic<std::uint32_t> lent_on_{0};         ///< of them, those that belong to loans
+  std::atomic<std::uint32_t> recalls_{0};         ///< that have no answer yet
+  std::atomic<std::uint32_t> recall_changes_{0};  ///< whenever others may be recalled
+  std::vector<Asker> askers_;                     ///< ranks that wait for an answer
   std::atomic<std::uint32_t> asker_count_{0};
   struct Return {
     fabric::Rank borrower;
@@ -173,6 +195,7 @@ class TaskPool {
   };
   std::vector<Return> returned_;
   std::atomic<std::uint32_t> returned_count_{0};
+  std::vector<Task*> borrowed_;  ///< tasks in the queue that are loans
 
   /// What a rank said last: a region, plus 1, and how often it had offered work by then. It has some if it
   /// has offered some since it had none.

@@ -96,18 +96,15 @@ void run_alone(Thread& thread, const TaskSpec& spec) {
   wait_until_fulfilled(*made);
 }
 
-/// That a task would cancel.
-TaskGroup* group_of(const Task& task) noexcept {
-  TaskGroup* const group = task.group;
-  return group != nullptr && group->is_share && group->outer != nullptr ? group->outer : group;
-}
-
-/// A task that is cancelled before it is made.
+/// A task that is cancelled before it is made. The one with its event stays, with no pool that has counted
+/// it: the program may fulfil that at any time.
 void drop(const TaskSpec& spec) {
-  delete spec.waiting;
+  if (spec.waiting != nullptr) spec.waiting->pool = nullptr;
   if (!spec.has_block) return;
-  if (!spec.may_be_dropped) return run_alone(self(), spec);
-  give_block(spec.data, spec.bytes);
+  if (spec.may_be_dropped) return give_block(spec.data, spec.bytes);
+  TaskSpec own = spec;
+  own.waiting = nullptr;
+  run_alone(self(), own);
 }
 
 /// Whether a task is better run by who makes it, before it goes on.
@@ -136,7 +133,7 @@ void cancel_share() {
 
 void cancel_group() {
   const Task& task = *self().task;
-  if (TaskGroup* const group = group_of(task)) {
+  if (TaskGroup* const group = group_to_cancel(task)) {
     group->is_cancelled.store(true, std::memory_order_release);
   } else if (task.loan != nullptr && !task.loan->is_cancelled.exchange(true, std::memory_order_acq_rel)) {
     TaskPool::cancel_group_at(*runtime(), *task.loan);
@@ -155,7 +152,7 @@ bool is_share_cancelled() noexcept {
 
 bool is_group_cancelled() noexcept {
   const Task& task = *self().task;
-  if (const TaskGroup* const group = group_of(task))
+  if (const TaskGroup* const group = group_to_cancel(task))
     return group->is_cancelled.load(std::memory_order_acquire);
   return task.loan != nullptr && task.loan->is_cancelled.load(std::memory_order_acquire);
 }

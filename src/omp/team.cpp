@@ -9,6 +9,8 @@
 
 namespace craton::omp {
 
+extern "C" void omp_display_affinity(const char* format);
+
 Team::Team(Runtime& runtime)
     : runtime_(runtime),
       loops_(runtime.platform().fabric(), runtime.loop_words_at()),
@@ -56,6 +58,9 @@ void Team::enter(Thread& thread, std::uint32_t local) noexcept {
                   .shares = shares_,
                   .position = {},
                   .league = outer_.league};
+  // OMP_DISPLAY_AFFINITY: where a thread has another place than before.
+  if (runtime_.settings().display_affinity && std::exchange(thread.shown_in, shape_.size) != shape_.size)
+    omp_display_affinity(nullptr);
   if (region_.loop.kind == WorkKind::none) return;
   thread.state.position.loop = region_.loop;
   thread.state.position.number = ++thread.state.shares;

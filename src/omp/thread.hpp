@@ -54,7 +54,8 @@ struct Thread {
   Task* task = &initial;  ///< that it runs
   Task initial;
   BlockCache blocks;
-  bool is_master = false;  ///< the program's main thread, which starts regions of all ranks
+  std::uint32_t shown_in = 0;  ///< the size of the team in which it showed its affinity last
+  bool is_master = false;      ///< the program's main thread, which starts regions of all ranks
 };
 
 /// The calling thread's. Made when it first asks.

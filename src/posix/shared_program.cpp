@@ -220,6 +220,10 @@ std::vector<AddressSpan> SharedProgram::shared_spans() {
   return spans;
 }
 
+std::uint32_t SharedProgram::mutexes() {
+  return omp_mutexes;
+}
+
 space::MutexId SharedProgram::mutex_of(const void* address) const noexcept {
   const std::uint64_t mixed = (reinterpret_cast<std::uintptr_t>(address) >> 3U) * 0x9e3779b97f4a7c15U;
   return omp_mutexes + static_cast<space::MutexId>(mixed >> 32U) % hashed_mutexes;

@@ -41,6 +41,7 @@ class SharedProgram final : public omp::Platform {
 
   fabric::Rank rank() const noexcept { return job_->rank(); }
   space::Heap& heap() noexcept override { return open_->heap(); }
+  std::uint32_t mutexes() override;
   /// For what the program allocates: large memory from a heap of its own, and either from the other where it
   /// is full. Any thread; blocks. \throws Error out_of_resources, peer_lost
   space::Heap::Fresh allocate(std::size_t bytes);

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <string>
 
 #include "omp_ranks.hpp"
@@ -18,11 +20,13 @@ namespace {
 
 constexpr int rounds = 200;
 constexpr int locks_in_use = 8;
+constexpr std::size_t many_locks = 1000;
 
 struct Shared {
   std::array<long, 4> counts;
   std::array<omp_lock_t, locks_in_use> locks;
   std::array<long, locks_in_use> guarded;
+  std::array<omp_lock_t, many_locks> many;
   omp_nest_lock_t nest;
   long nested;
   long bad;
@@ -151,6 +155,24 @@ TEST_P(Locks, MemoryThatOpenMPGives) {
     for (std::uint32_t i = 0; i < shape().size(); ++i)
       job.check(static_cast<long*>(shared->allocated)[i] == i + 1L, "memory lost what a thread wrote");
     omp_free(shared->allocated, omp_default_mem_alloc);
+  });
+}
+
+/// Locks that all ranks make and one destroys, more than there are mutexes: their numbers are used again by
+/// whoever makes others.
+TEST_P(Locks, DestroyedByOneThread) {
+  run([](const Job& job) {
+    constexpr int turns = 20;
+    for (int turn = 0; turn < turns; ++turn) {
+#pragma omp parallel for schedule(static)
+      for (std::size_t i = 0; i < many_locks; ++i) omp_init_lock(&shared->many[i]);
+      std::array<std::uint32_t, many_locks> numbers{};
+      static_assert(sizeof numbers == sizeof shared->many);
+      std::memcpy(numbers.data(), shared->many.data(), sizeof numbers);
+      std::sort(numbers.begin(), numbers.end());
+      job.check(std::adjacent_find(numbers.begin(), numbers.end()) == numbers.end(), "two locks are one");
+      for (omp_lock_t& lock : shared->many) omp_destroy_lock(&lock);
+    }
   });
 }
 

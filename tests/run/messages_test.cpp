@@ -189,6 +189,15 @@ TEST(Limits, OfTheProcessAreNamed) {
 
 // ---- Stacks
 
+TEST(Programs, AffinityIsShownByAllThreadsOnce) {
+  const Variable shown("OMP_DISPLAY_AFFINITY", "true");
+  LaunchedJob job(command({"-n", "2", "--threads", "2"}, {job::program("affinity")}));
+  EXPECT_EQ(job::finish_clean(job), 0) << job.error();
+  EXPECT_EQ(job.output(), "8\n");
+  for (const char number : {'0', '1', '2', '3'})
+    EXPECT_EQ(occurrences(job.error(), std::string("thread ") + number + " of 4\n"), 1) << job.error();
+}
+
 struct Overflow {
   const char* name;
   std::vector<std::string> arguments;
@@ -196,6 +205,24 @@ struct Overflow {
 };
 void PrintTo(const Overflow& overflow, std::ostream* out) {
   *out << overflow.name;
+}
+
+TEST(Programs, MoreLocksThanThereAreEndThem) {
+  LaunchedJob job(command({"-n", "2"}, {job::program("locks_at_once")}));
+  EXPECT_EQ(job::finish_clean(job), 1) << job.error();
+  EXPECT_EQ(job.output(), "");
+  // Not those with which the runtime guards what is no lock of the program's.
+  const std::string said = "cannot make another OpenMP lock: all are in use (1048061 locks)";
+  EXPECT_EQ(occurrences(job.error(), said), 1) << job.error();
+}
+
+TEST(Programs, EventsOfCancelledTasksMayBeFulfilled) {
+  if (!std::filesystem::exists(job::program("cancelled_events"))) GTEST_SKIP() << "no clang with libomp";
+  const Variable cancellation("OMP_CANCELLATION", "true");
+  const Variable overwritten("MALLOC_PERTURB_", "85");  // what is freed
+  LaunchedJob job(command({"-n", "2"}, {job::program("cancelled_events")}));
+  EXPECT_EQ(job::finish_clean(job), 0) << job.error();
+  EXPECT_EQ(job.output(), "0 run, 40 destroyed\n");
 }
 
 class StackOverflow : public testing::TestWithParam<Overflow> {};

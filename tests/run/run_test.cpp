@@ -64,6 +64,7 @@ std::vector<Program> programs() {
     // no more threads than there are processors.
     if (all.back().is_clangs()) all.back().variables = {"OMP_SCHEDULE=guided,5", "KMP_TEAMS_THREAD_LIMIT=64"};
   }
+  all.push_back({"ends", "_overwritten", {"MALLOC_PERTURB_=85"}});  // what is freed
   all.push_back({"cancellation", "_allowed", {"OMP_CANCELLATION=true"}});
   all.push_back({"environment",
                  "_levels",
@@ -166,6 +167,7 @@ std::vector<Tested> tested() {
       all.emplace_back(program, way);
     }
   }
+  all.emplace_back(Program{"threadprivate", "", {}}, Way{1, 4, false});
   return all;
 }
 

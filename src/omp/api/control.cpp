@@ -1,6 +1,7 @@
 /// \file
 /// Routines that read and set control variables.
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <string>
 
@@ -21,9 +22,18 @@ int to_int(std::uint32_t value) noexcept {
   return static_cast<int>(std::min<std::uint32_t>(value, int_at_most));
 }
 
-/// What omp_set_num_teams and omp_set_teams_thread_limit chose, if they did.
-int chosen_teams = -1;
-int chosen_teams_thread_limit = -1;
+/// Numbers that the program chooses for all of its threads: words of rank 0's.
+void choose(std::size_t word, int number) {
+  if (number < 0 || runtime() == nullptr) return;
+  const std::uint64_t chosen = static_cast<std::uint64_t>(number) + 1;
+  runtime()->write_words(word, &chosen, sizeof chosen);
+}
+
+int chosen_or(std::size_t word, int otherwise) {
+  std::uint64_t chosen = 0;
+  if (runtime() != nullptr) runtime()->read_words(&chosen, word, sizeof chosen);
+  return chosen != 0 ? static_cast<int>(chosen - 1) : otherwise;
+}
 
 }  // namespace
 
@@ -103,16 +113,16 @@ CRATON_OMP int omp_get_proc_bind() {
 }
 
 CRATON_OMP void omp_set_num_teams(int teams) {
-  if (teams >= 0) chosen_teams = teams;
+  choose(offsetof(Words, teams_chosen), teams);
 }
 CRATON_OMP int omp_get_max_teams() {
-  return chosen_teams >= 0 ? chosen_teams : settings().teams;
+  return chosen_or(offsetof(Words, teams_chosen), settings().teams);
 }
 CRATON_OMP void omp_set_teams_thread_limit(int threads) {
-  if (threads >= 0) chosen_teams_thread_limit = threads;
+  choose(offsetof(Words, teams_thread_limit_chosen), threads);
 }
 CRATON_OMP int omp_get_teams_thread_limit() {
-  return chosen_teams_thread_limit >= 0 ? chosen_teams_thread_limit : settings().teams_thread_limit;
+  return chosen_or(offsetof(Words, teams_thread_limit_chosen), settings().teams_thread_limit);
 }
 
 CRATON_OMP void omp_display_env(int verbose) {

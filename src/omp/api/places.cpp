@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -18,11 +19,20 @@ namespace craton::omp::api {
 
 namespace {
 
-std::string affinity_format_set;  // by omp_set_affinity_format, by one thread as all of its kind
-bool format_is_set = false;
+std::string affinity_format() {
+  std::array<char, affinity_format_bytes> chosen{};
+  if (runtime() != nullptr)
+    runtime()->read_words(chosen.data(), offsetof(Words, affinity_format), chosen.size());
+  chosen.back() = '\0';
+  return chosen[0] != '\0' ? std::string(chosen.data()) : settings().affinity_format;
+}
 
-const std::string& affinity_format() {
-  return format_is_set ? affinity_format_set : settings().affinity_format;
+/// For all threads of the program. What is too long loses its end.
+void choose_affinity_format(std::string_view format) {
+  if (runtime() == nullptr) return;
+  std::array<char, affinity_format_bytes> chosen{};
+  std::copy_n(format.data(), std::min(format.size(), chosen.size() - 1), chosen.data());
+  runtime()->write_words(offsetof(Words, affinity_format), chosen.data(), chosen.size());
 }
 
 std::string cpus_text() {
@@ -131,7 +141,7 @@ std::string expand(std::string_view format) {
 }
 
 std::string expand_or_default(const char* format, std::size_t bytes) {
-  return expand(bytes != 0 ? std::string_view(format, bytes) : std::string_view(affinity_format()));
+  return expand(bytes != 0 ? std::string(format, bytes) : affinity_format());
 }
 
 }  // namespace
@@ -152,12 +162,11 @@ CRATON_OMP int omp_get_partition_num_places() {
 CRATON_OMP void omp_get_partition_place_nums(int* /*places*/) {}
 
 CRATON_OMP void omp_set_affinity_format(const char* format) {
-  affinity_format_set = format;
-  format_is_set = true;
+  choose_affinity_format(format);
 }
 /// \returns the length of the format; copies what there is room for
 CRATON_OMP std::size_t omp_get_affinity_format(char* buffer, std::size_t bytes) {
-  const std::string& format = affinity_format();
+  const std::string format = affinity_format();
   if (bytes == 0) return format.size();
   const std::size_t copied = std::min(bytes - 1, format.size());
   std::copy_n(format.data(), copied, buffer);
@@ -200,11 +209,10 @@ CRATON_OMP void omp_get_partition_place_nums_(std::int32_t* /*places*/) {}
 CRATON_OMP void omp_get_partition_place_nums_8_(std::int64_t* /*places*/) {}
 
 CRATON_OMP void omp_set_affinity_format_(const char* format, std::size_t bytes) {
-  affinity_format_set.assign(format, bytes);
-  format_is_set = true;
+  choose_affinity_format({format, bytes});
 }
 CRATON_OMP std::int32_t omp_get_affinity_format_(char* buffer, std::size_t bytes) {
-  const std::string& format = affinity_format();
+  const std::string format = affinity_format();
   const std::size_t copied = std::min(bytes, format.size());
   std::copy_n(format.data(), copied, buffer);
   std::fill_n(buffer + copied, bytes - copied, ' ');

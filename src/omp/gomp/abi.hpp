@@ -13,9 +13,11 @@ namespace craton::omp::gomp {
 
 using Function = void (*)(void*);
 
-/// The schedule that an argument of GOMP_loop_start and its like says.
+/// The schedule that an argument of GOMP_loop_start and its like says. What is automatic elsewhere is
+/// `nonmonotonic: runtime` there.
 inline Schedule schedule_of(long argument) noexcept {
-  return static_cast<Schedule>(static_cast<std::uint32_t>(argument) & ~monotonic_bit);
+  const auto schedule = static_cast<Schedule>(static_cast<std::uint32_t>(argument) & ~monotonic_bit);
+  return schedule == Schedule::automatic ? Schedule::runtime : schedule;
 }
 /// Memory that all threads of a work share have, zero at first. \param memory null: none is wanted; points
 /// to its size, and gets its address

@@ -18,7 +18,8 @@ constexpr int group_mark = 8;
 CRATON_GOMP bool GOMP_cancellation_point(int which) {
   if (!may_cancel()) return false;
   if ((which & (loop_mark | sections_mark)) != 0) return is_share_cancelled();
-  if ((which & group_mark) != 0) return is_group_cancelled();
+  // With a region all of its tasks are cancelled.
+  if ((which & group_mark) != 0 && is_group_cancelled()) return true;
   return is_region_cancelled();
 }
 

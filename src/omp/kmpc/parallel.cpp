@@ -5,7 +5,6 @@
 #include <cstdarg>
 #include <cstddef>
 #include <utility>
-#include <vector>
 
 #include "omp/kmpc/abi.hpp"
 #include "omp/runtime.hpp"
@@ -66,23 +65,39 @@ void run_call(void* data) {
       "cannot run an OpenMP region: it uses more than 252 variables of its surroundings");
 }
 
-/// The arguments behind the last named one, each the size of a pointer.
+/// The teams of a `teams` construct.
+struct LeagueCall {
+  Call call;
+  Asked wanted;
+};
+
+void run_league(void* data) {
+  auto& league = *static_cast<LeagueCall*>(data);
+  GOMP_teams_reg(&run_call, &league.call, league.wanted.teams, league.wanted.thread_limit, 0);
+}
+
+/// The arguments behind the last named one, each the size of a pointer, in memory that all ranks read.
 class Arguments {
  public:
   static constexpr std::size_t usual = 28;
 
   Arguments(std::int32_t count, std::va_list& list) : count_(static_cast<std::size_t>(count)) {
-    if (count_ > usual) more_.resize(count_);
+    if (count_ > usual) more_ = static_cast<void**>(take_block(count_ * sizeof(void*)));
     for (std::size_t i = 0; i < count_; ++i) begin()[i] = va_arg(list, void*);
+  }
+  Arguments(const Arguments&) = delete;
+  Arguments& operator=(const Arguments&) = delete;
+  ~Arguments() {
+    if (more_ != nullptr) give_block(more_, count_ * sizeof(void*));
   }
   Call call(Microtask code) { return {.code = code, .count = count_, .arguments = begin()}; }
 
  private:
-  void** begin() { return more_.empty() ? few_.data() : more_.data(); }
+  void** begin() { return more_ != nullptr ? more_ : few_.data(); }
 
   std::size_t count_;
   std::array<void*, usual> few_;
-  std::vector<void*> more_;
+  void** more_ = nullptr;
 };
 
 }  // namespace
@@ -140,8 +155,10 @@ CRATON_KMPC void __kmpc_fork_teams(Location* /*at*/, std::int32_t count, Microta
   Arguments arguments(count, list);
   va_end(list);
   Call call = arguments.call(code);
-  const Asked wanted = std::exchange(asked, {});
-  GOMP_teams_reg(&run_call, &call, wanted.teams, wanted.thread_limit, 0);
+  LeagueCall league{.call = call, .wanted = std::exchange(asked, {})};
+  // `teams` itself is outside of all regions; inside of one it is that of a target region.
+  if (self().state.team != nullptr) return run_target(&run_league, &league, 0);
+  run_league(&league);
 }
 
 // ---- Who runs

@@ -207,6 +207,93 @@ void copies() {
   kmp_free(memory);
 }
 
+/// More variables of its surroundings than most regions have, each passed by its address.
+void many_variables() {
+  int v0 = 0, v1 = 1, v2 = 2, v3 = 3, v4 = 4, v5 = 5, v6 = 6, v7 = 7, v8 = 8, v9 = 9, v10 = 10, v11 = 11,
+      v12 = 12, v13 = 13, v14 = 14, v15 = 15, v16 = 16, v17 = 17, v18 = 18, v19 = 19, v20 = 20, v21 = 21,
+      v22 = 22, v23 = 23, v24 = 24, v25 = 25, v26 = 26, v27 = 27, v28 = 28, v29 = 29, v30 = 30, v31 = 31,
+      v32 = 32, v33 = 33, v34 = 34, v35 = 35, v36 = 36, v37 = 37, v38 = 38, v39 = 39;
+  long long sum = 0;
+#pragma omp parallel reduction(+ : sum)
+  {
+    take_part();
+    sum += v0 + v1 + v2 + v3 + v4 + v5 + v6 + v7 + v8 + v9 + v10 + v11 + v12 + v13 + v14 + v15 + v16 + v17 +
+           v18 + v19 + v20 + v21 + v22 + v23 + v24 + v25 + v26 + v27 + v28 + v29 + v30 + v31 + v32 + v33 +
+           v34 + v35 + v36 + v37 + v38 + v39;
+#pragma omp barrier
+#pragma omp single
+    {
+      ++v0;
+      ++v1;
+      ++v2;
+      ++v3;
+      ++v4;
+      ++v5;
+      ++v6;
+      ++v7;
+      ++v8;
+      ++v9;
+      ++v10;
+      ++v11;
+      ++v12;
+      ++v13;
+      ++v14;
+      ++v15;
+      ++v16;
+      ++v17;
+      ++v18;
+      ++v19;
+      ++v20;
+      ++v21;
+      ++v22;
+      ++v23;
+      ++v24;
+      ++v25;
+      ++v26;
+      ++v27;
+      ++v28;
+      ++v29;
+      ++v30;
+      ++v31;
+      ++v32;
+      ++v33;
+      ++v34;
+      ++v35;
+      ++v36;
+      ++v37;
+      ++v38;
+      ++v39;
+    }
+  }
+  check_int("many variables", sum / omp_get_max_threads());
+  check_int("many variables changed", v0 + v1 + v2 + v3 + v4 + v5 + v6 + v7 + v8 + v9 + v10 + v11 + v12 +
+                                          v13 + v14 + v15 + v16 + v17 + v18 + v19 + v20 + v21 + v22 + v23 +
+                                          v24 + v25 + v26 + v27 + v28 + v29 + v30 + v31 + v32 + v33 + v34 +
+                                          v35 + v36 + v37 + v38 + v39);
+}
+
+/// A league inside of a region, in which the thread is alone.
+void teams_inside() {
+  int sum = 0;
+  int threads = 0;
+#pragma omp parallel
+  {
+    take_part();
+#pragma omp single
+#pragma omp target teams num_teams(1) map(tofrom : sum, threads)
+    {
+      threads += omp_get_num_threads();
+#pragma omp parallel num_threads(1)
+      {
+#pragma omp barrier
+#pragma omp for reduction(+ : sum)
+        for (int i = 0; i < 10; ++i) sum += i;
+      }
+    }
+  }
+  check_int("teams inside of a region", 100 * threads + sum);
+}
+
 }  // namespace
 
 int main() {
@@ -215,5 +302,7 @@ int main() {
   atomics();
   tasks();
   copies();
+  many_variables();
+  teams_inside();
   return finish();
 }

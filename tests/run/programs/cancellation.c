@@ -116,6 +116,41 @@ static void group(void) {
   check_int("group", done);
 }
 
+/// A task that runs when its region is cancelled ends at a cancellation point of its group.
+static void group_of_region(void) {
+  int has_begun = 0;
+  int is_in_time = 0;
+#pragma omp parallel
+  {
+    meet();
+    const int last = omp_get_num_threads() - 1;
+    if (omp_get_thread_num() == 0) {
+#pragma omp taskgroup
+#pragma omp task if (0) shared(has_begun, is_in_time)
+      {
+        is_in_time = 1;
+#pragma omp atomic write
+        has_begun = 1;
+#pragma omp flush
+        const double end = omp_get_wtime() + 2;
+        while (last > 0 && omp_get_cancellation() && omp_get_wtime() < end) {
+#pragma omp cancellation point taskgroup
+          usleep(100);
+        }
+        is_in_time = last == 0 || !omp_get_cancellation();
+      }
+    } else if (omp_get_thread_num() == last) {
+      for (int seen = 0; seen == 0;) {
+#pragma omp flush
+#pragma omp atomic read
+        seen = has_begun;
+      }
+#pragma omp cancel parallel
+    }
+  }
+  check_int("group of a cancelled region", is_in_time);
+}
+
 int main(void) {
   check_int("allowed", omp_get_cancellation());
   region();
@@ -123,5 +158,6 @@ int main(void) {
   loop();
   sections();
   group();
+  group_of_region();
   return finish();
 }

@@ -83,6 +83,26 @@ static void run_schedules(void) {
   LOOP("simd", omp for simd schedule(static));
 }
 
+/// As the setting says also where the loop begins otherwise, with a reduction over tasks: who sleeps gets
+/// less than its part.
+static void run_by_setting_with_tasks(void) {
+  enum { all = 240 };
+  long long total = 0;
+  int of_first = 0;
+  omp_set_schedule(omp_sched_dynamic, 1);
+#pragma omp parallel
+  {
+    take_part();
+#pragma omp for schedule(nonmonotonic : runtime) reduction(task, + : total)
+    for (int i = 0; i < all; ++i) {
+      if (omp_get_thread_num() == 0 && of_first++ == 0) usleep(100000);
+      total += i;
+    }
+  }
+  const int threads = omp_get_max_threads();
+  check_int("runtime with tasks", total * 10 + (threads == 1 || of_first < all / threads));
+}
+
 static void run_combined(void) {
   // Loops that are regions of their own.
 #pragma omp parallel for schedule(static)
@@ -288,6 +308,7 @@ static void run_many_loops(void) {
 
 int main(void) {
   run_schedules();
+  run_by_setting_with_tasks();
   run_combined();
   run_shapes();
   run_wide_counters();

@@ -437,6 +437,77 @@ static void wait_outside_of_group(void) {
   check_int("a group waits for what is outside of it", wrong);
 }
 
+/// A task that waits for its children with a lock, and another one that wants the lock: where threads that
+/// come late are given both the second one and some of the children, they run neither until the lock is free.
+static void wait_with_a_lock(void) {
+  long long sum = 0;
+  int under_lock = 0;
+  omp_lock_t lock;
+  omp_init_lock(&lock);
+#pragma omp parallel
+  {
+    take_part();
+    if (omp_get_thread_num() != 0) usleep(30000);
+#pragma omp single
+    for (int task = 0; task < 2; ++task) {
+#pragma omp task shared(sum, under_lock, lock)
+      {
+        omp_set_lock(&lock);
+        for (int i = 0; i < (task == 0 ? 40 : 0); ++i) {
+#pragma omp task shared(sum)
+          {
+            usleep(2000);
+#pragma omp atomic
+            sum += i;
+          }
+        }
+#pragma omp taskwait
+        ++under_lock;
+        omp_unset_lock(&lock);
+      }
+    }
+  }
+  omp_destroy_lock(&lock);
+  check_int("a lock while waiting for children", 1000 * under_lock + sum);
+}
+
+/// The same with a group, whose tasks make others.
+static void wait_for_a_group_with_a_lock(void) {
+  long long sum = 0;
+  int under_lock = 0;
+  omp_lock_t lock;
+  omp_init_lock(&lock);
+#pragma omp parallel
+  {
+    take_part();
+    if (omp_get_thread_num() != 0) usleep(30000);
+#pragma omp single
+    for (int task = 0; task < 2; ++task) {
+#pragma omp task shared(sum, under_lock, lock)
+      {
+        omp_set_lock(&lock);
+#pragma omp taskgroup
+        for (int i = 0; i < (task == 0 ? 20 : 0); ++i) {
+#pragma omp task shared(sum)
+          {
+            usleep(2000);
+#pragma omp task shared(sum)
+            {
+              usleep(1000);
+#pragma omp atomic
+              sum += i;
+            }
+          }
+        }
+        ++under_lock;
+        omp_unset_lock(&lock);
+      }
+    }
+  }
+  omp_destroy_lock(&lock);
+  check_int("a lock while waiting for a group", 1000 * under_lock + sum);
+}
+
 int main(void) {
   run_independent_tasks();
   recurse_in_tasks();
@@ -447,5 +518,7 @@ int main(void) {
   run_by_clauses();
   wait_in_all_threads();
   wait_outside_of_group();
+  wait_with_a_lock();
+  wait_for_a_group_with_a_lock();
   return finish();
 }
