@@ -105,8 +105,7 @@ OpenSpace::OpenSpace(job::Job& job, const OpenSpaceOptions& options)
     space_.protocol().set_race_handler(&space::RaceLog::saw, &races_);
   make_heap(heap_, "heap", options.heap_bytes, space::SegmentOptions{}.block_bytes, heap_handler);
   if (options.large_heap_bytes != 0)
-    make_heap(large_heap_, "large heap", options.large_heap_bytes, large_block_bytes,
-              large_heap_handler);
+    make_heap(large_heap_, "large heap", options.large_heap_bytes, large_block_bytes, large_heap_handler);
   agreement_.meet();  // messages of the heaps find them everywhere
 }
 

@@ -183,11 +183,13 @@ void Exclusive::collect(const Place& at, bool write) {
   send(manager(at), {.kind = Kind::done, .segment = at.segment.id(), .block = at.index});
 }
 
-/// Acquires what a rank had shown, unless this rank has done so already.
+/// Acquires what a rank had shown, unless this rank has done so already. What the listener sees to is made
+/// visible without anything being shown.
 void Exclusive::learn_from(fabric::Rank rank, std::uint64_t shown, std::uint64_t index) {
   std::atomic<std::uint64_t>& learnt = learnt_[rank];
   std::uint64_t before = learnt.load(std::memory_order_acquire);
-  if (rank == fabric_.rank() || before >= shown) return;
+  if (rank == fabric_.rank()) return;
+  if (before >= shown) return protocol_.acquire_unshown();
   protocol_.acquire(rank, ~static_cast<std::uint32_t>(index));
   while (before < shown && !learnt.compare_exchange_weak(before, shown)) {
   }

@@ -177,8 +177,7 @@ void LeaseRelease::acquire_shown(fabric::Rank rank, std::uint32_t site) {
   const Signature signature = exchange_.look(rank, version);
   if (version == before) {
     Counters::add(counters_.acquires);
-    if (listener_ != nullptr) listener_->after_acquire();
-    return;
+    return acquire_unshown();
   }
   acquire_notices(signature, site);
   const auto is_news = [&] { return static_cast<std::int64_t>(version - before) > 0; };  // versions wrap
@@ -186,11 +185,16 @@ void LeaseRelease::acquire_shown(fabric::Rank rank, std::uint32_t site) {
   }
 }
 
+/// What no notice tells of.
+void LeaseRelease::acquire_unshown() {
+  if (listener_ != nullptr) listener_->after_acquire();
+}
+
 void LeaseRelease::acquire_from_all(const Signature& signature, std::uint32_t site) {
   const SignalSection section;
   const events::Span span(events::Kind::acquire);
   Counters::add(counters_.acquires);
-  if (listener_ != nullptr) listener_->after_acquire();
+  acquire_unshown();
   if (signature.empty()) return;  // and so it is for all ranks
   // Before a block is told of it: another thread takes what a block was told of for known here, and need not
   // carry it along. Who acquires of that one waits for its own rank to have passed this barrier.
@@ -231,7 +235,7 @@ void LeaseRelease::acquire_from_some(const Signature& signature, std::uint32_t s
     return refresh_pinned();
   }
   Counters::add(counters_.acquires);
-  if (listener_ != nullptr) listener_->after_acquire();
+  acquire_unshown();
 }
 
 /// All but the pinned blocks, for which it may have to wait.
@@ -251,7 +255,7 @@ void LeaseRelease::acquire_notices(const Signature& signature, std::uint32_t sit
     learn(news, signature.min_write_ts());
   }
   Counters::add(counters_.acquires);
-  if (listener_ != nullptr) listener_->after_acquire();
+  acquire_unshown();
   acquire_blocks(signature, site);
 }
 

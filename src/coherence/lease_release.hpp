@@ -159,6 +159,7 @@ class LeaseRelease {
   Exclusive& exclusive() noexcept;
   void acquire_blocks(const Signature& signature, std::uint32_t site);
   void acquire_shown(fabric::Rank rank, std::uint32_t site);
+  void acquire_unshown();
   bool is_known(const WriteNotice& notice) noexcept;
   void acquire_notices(const Signature& signature, std::uint32_t site);
   void refresh_pinned();

@@ -31,8 +31,8 @@ struct LoadedObject {
   bool allocates_privately;       ///< libc and the loader: what they allocate is theirs
   std::vector<AddressSpan> code;  ///< executable segments
   std::vector<AddressSpan> writable;  ///< data and bss, less what is read-only after relocation
-  /// Where in there nothing lies but variables of large_variable_bytes or more; not always whole pages. Of those
-  /// that share their data, and as far as the file still has its symbols.
+  /// Where in there nothing lies but variables of large_variable_bytes or more; not always whole pages. Of
+  /// those that share their data, and as far as the file still has its symbols.
   std::vector<AddressSpan> large_variables;
 
   /// Without its folder.
@@ -45,7 +45,8 @@ class Image {
   Image();
 
   const std::vector<LoadedObject>& objects() const noexcept { return objects_; }
-  /// Of names, addresses and sizes of all objects and large variables: equal on ranks that can share addresses.
+  /// Of names, addresses and sizes of all objects and large variables: equal on ranks that can share
+  /// addresses.
   std::uint64_t fingerprint() const noexcept { return fingerprint_.value(); }
 
  private:

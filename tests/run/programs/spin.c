@@ -119,10 +119,29 @@ static void spin_on_own_lock(void) {
   check_int("a lock of our own", inside);
 }
 
+/// What is counted lies on the stack of main: no notice tells of it.
+static void take_turns(void) {
+  static struct { _Alignas(4096) int now; } turn;
+  int count = 0;
+#pragma omp parallel
+  {
+    take_part();
+    const int self = omp_get_thread_num();
+    const int team = omp_get_num_threads();
+    for (int i = 0; i < 20; ++i) {
+      while (__atomic_load_n(&turn.now, __ATOMIC_ACQUIRE) % team != self) usleep(20);
+      ++count;
+      __atomic_fetch_add(&turn.now, 1, __ATOMIC_ACQ_REL);
+    }
+  }
+  check_int("turns by an atomic", count);
+}
+
 int main(void) {
   wait_for_flag();
   wait_with_own_lock();
   run_pipeline();
   spin_on_own_lock();
+  take_turns();
   return finish();
 }
