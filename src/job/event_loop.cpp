@@ -51,7 +51,7 @@ void EventLoop::unwatch(int fd) noexcept {
   if (watches_.erase(fd) != 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
 }
 
-void EventLoop::watch_signals(std::initializer_list<int> signals,
+void EventLoop::watch_signals(const std::vector<int>& signals,
                               std::function<void(const signalfd_siginfo&)> arrived) {
   CRATON_ASSERT(!signals_);
   sigset_t set;

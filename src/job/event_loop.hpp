@@ -8,10 +8,10 @@
 
 #include <cstdint>
 #include <functional>
-#include <initializer_list>
 #include <map>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "base/unique_fd.hpp"
@@ -38,8 +38,7 @@ class EventLoop {
   void unwatch(int fd) noexcept;
 
   /// Blocks these signals in this process and hands them to `arrived` instead. Once a loop. \throws Error
-  void watch_signals(std::initializer_list<int> signals,
-                     std::function<void(const signalfd_siginfo&)> arrived);
+  void watch_signals(const std::vector<int>& signals, std::function<void(const signalfd_siginfo&)> arrived);
 
   /// Runs `due` once, `after_ns` from now.
   TimerId start_timer(TimeNs after_ns, std::function<void()> due);

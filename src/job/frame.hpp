@@ -51,8 +51,10 @@ enum class FrameKind : std::uint16_t {
   seen,      ///< R→N→L: RankLook
   watch,     ///< W→L: what have you seen of the job? From now on it looks
   job_seen,  ///< L→W: JobLook
+  ping,      ///< L→N: are you there?
+  pong,      ///< N→L: yes
 };
-inline constexpr FrameKind last_frame_kind = FrameKind::job_seen;
+inline constexpr FrameKind last_frame_kind = FrameKind::pong;
 
 struct Frame {
   FrameKind kind;

@@ -24,10 +24,24 @@ namespace {
 constexpr std::uint32_t credit_lump_bytes =
     (output_window_bytes - stream_count * LineAssembler::max_line_bytes) / 4;
 
+/// A node is asked so many times before it is lost.
+constexpr unsigned pings_unanswered = 10;
+
 Rank size_of_job(const LaunchRequest& request) {
   Rank size = 0;
   for (const Placement& place : request.placements) size += place.rank_count;
   return size;
+}
+
+/// What nohup, or a shell that puts jobs into the background, has made this process ignore stays ignored.
+std::vector<int> watched_signals() {
+  std::vector<int> signals{SIGCHLD, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT};
+  for (const int number : {SIGHUP, SIGINT, SIGQUIT}) {
+    struct sigaction inherited {};
+    if (::sigaction(number, nullptr, &inherited) != 0 || inherited.sa_handler != SIG_IGN)
+      signals.push_back(number);
+  }
+  return signals;
 }
 
 [[noreturn]] void refuse(const std::string& happened) {
@@ -54,9 +68,9 @@ Launcher::Launcher(const LaunchRequest& request)
   adopt_orphans();
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGCHLD, SIG_DFL);
-  loop_.watch_signals(
-      {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT},
-      [this](const signalfd_siginfo& signal) { take_signal(static_cast<int>(signal.ssi_signo)); });
+  loop_.watch_signals(watched_signals(), [this](const signalfd_siginfo& signal) {
+    take_signal(static_cast<int>(signal.ssi_signo));
+  });
   output_.on_progress([this] { check_written(); });
 }
 
@@ -65,7 +79,8 @@ Launcher::~Launcher() = default;
 int Launcher::run() {
   start_nodes();
   loop_.run_until(done_);
-  return exit_code_.value_or(0);
+  const int exit_code = exit_code_.value_or(0);
+  return exit_code == 0 && output_lost_ ? failure_exit_code : exit_code;
 }
 
 void Launcher::start_nodes() {
@@ -109,7 +124,10 @@ Launcher::RankRecord& Launcher::record(std::size_t node, Rank rank) {
 void Launcher::from_node(std::size_t index, const Frame& frame) {
   NodeLink& node = nodes_[index];
   if (!node.greeted && frame.kind != FrameKind::hello) refuse("its first frame was no greeting");
+  node.unanswered = 0;
   switch (frame.kind) {
+    case FrameKind::pong:
+      return;
     case FrameKind::hello:
       return node_greets(node, NodeHello::decode(frame.body));
     case FrameKind::prepared:
@@ -262,6 +280,25 @@ void Launcher::start_ranks() {
   if (request_.timeout_ns != 0) {
     loop_.start_timer(request_.timeout_ns, [this] { ask_where_ranks_are(); });
   }
+  if (request_.node_timeout_ns != 0) ping_nodes();
+}
+
+/// A host that has lost its power or its network says nothing of it, and who started its daemon may never
+/// notice. Pings are counted and not timed, so that a launcher that was stopped meanwhile takes no node for
+/// lost. Of this host's daemon the pipes tell all there is to tell.
+void Launcher::ping_nodes() {
+  if (phase_ != Phase::running) return;
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    NodeLink& node = nodes_[i];
+    if (node.lost || node.processes_gone || is_this_host(node.place.host)) continue;
+    if (node.unanswered == pings_unanswered) {
+      node_lost(i, "it has not answered for " + describe_duration(request_.node_timeout_ns));
+      continue;
+    }
+    ++node.unanswered;
+    node.channel->send(FrameKind::ping);
+  }
+  loop_.start_timer(request_.node_timeout_ns / pings_unanswered, [this] { ping_nodes(); });
 }
 
 void Launcher::take_exchange(Rank rank, std::string_view part) {

@@ -21,6 +21,7 @@ struct LaunchRequest {
   OutputMode output = OutputMode::raw;
   TimeNs timeout_ns = 0;                       ///< for the running job; 0: none
   TimeNs connect_timeout_ns = 30'000'000'000;  ///< for node daemons to answer
+  TimeNs node_timeout_ns = 20'000'000'000;     ///< for those on other hosts, while the job runs; 0: none
 };
 
 /// Exit codes of a job that no rank chose.

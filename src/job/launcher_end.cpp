@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <system_error>
 #include <utility>
 
 #include "job/descendants.hpp"
@@ -235,6 +236,12 @@ void Launcher::kill_what_is_left() {
 }
 
 void Launcher::check_written() {
+  // The ranks go on, as a program does that does not look at what its writes return.
+  if (output_.failure() && !output_lost_) {
+    output_lost_ = true;
+    output_.say("craton: cannot write the output of the ranks: " +
+                std::generic_category().message(*output_.failure()));
+  }
   if (all_gone_ && output_.drained()) done_ = true;
 }
 

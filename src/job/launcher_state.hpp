@@ -44,6 +44,7 @@ class Launcher {
     std::optional<RankActivity> answer;
     JobLook::Row seen;    ///< since somebody first watched; host, pid and phase are filled in when told
     bool is_seen = true;  ///< it has answered the last look
+    TimeNs asked_ns = 0;  ///< when it was asked for that
   };
 
   // launcher.cpp
@@ -53,6 +54,7 @@ class Launcher {
   void node_greets(NodeLink& node, const NodeHello& hello);
   void node_prepared(NodeLink& node, const StartResult& result);
   void start_ranks();
+  void ping_nodes();
   void take_exchange(Rank rank, std::string_view part);
   void tell_nodes(FrameKind kind, std::string_view body = {});
   NodeLink& node_of(Rank rank) { return nodes_[ranks_[rank].node]; }
@@ -112,7 +114,8 @@ class Launcher {
   bool asked_again_ = false;
   bool asked_where_ = false;
   TimeNs give_up_ns_ = 0;
-  bool all_gone_ = false;  ///< no process of the job is left
+  bool output_lost_ = false;  ///< some of it could not be written, which has been said
+  bool all_gone_ = false;     ///< no process of the job is left
   bool done_ = false;
 };
 

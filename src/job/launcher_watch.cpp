@@ -4,15 +4,27 @@
 
 namespace craton::job {
 
+namespace {
+
+/// How long a rank may take to answer before it is asked again: it leaves an answer out that it cannot send
+/// at once.
+constexpr TimeNs ask_again_ns = 1'000'000'000;
+
+}  // namespace
+
 /// Asks each rank that can answer, and has answered before: of one that does not, no more than one question
-/// is on its way.
+/// a second is on its way.
 void Launcher::look(bool wanted) {
+  const TimeNs now_ns = clock_.now_ns();
   for (Rank rank = 0; rank < size_; ++rank) {
     RankRecord& record = ranks_[rank];
     NodeLink& node = node_of(rank);
     if (!record.ready || record.finalized || record.exited || !node.channel) continue;
-    if (wanted && !record.is_seen) continue;
-    if (wanted) record.is_seen = false;
+    if (wanted && !record.is_seen && now_ns - record.asked_ns < ask_again_ns) continue;
+    if (wanted) {
+      record.is_seen = false;
+      record.asked_ns = now_ns;
+    }
     node.channel->send(FrameKind::look, RankNumber{rank, wanted ? 1U : 0U}.encode());
   }
 }

@@ -95,6 +95,8 @@ void Node::from_launcher(const Frame& frame) {
         rank->control->send(FrameKind::look, encode_number(order.number));
       return;
     }
+    case FrameKind::ping:
+      return launcher_.send(FrameKind::pong);
     case FrameKind::exchanged:
     case FrameKind::where:
     case FrameKind::lost:

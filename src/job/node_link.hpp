@@ -26,6 +26,7 @@ struct NodeLink {
   bool greeted = false;
   bool prepared = false;
   bool processes_gone = false;  ///< it said bye
+  unsigned unanswered = 0;      ///< pings since it last said anything
   bool lost = false;            ///< it has ended without saying bye
 };
 

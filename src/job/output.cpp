@@ -149,6 +149,7 @@ std::size_t Sink::write_some(std::string_view text) {
   if (count >= 0) return static_cast<std::size_t>(count);
   if (errno == EAGAIN || errno == EINTR) return 0;
   broken_ = true;
+  if (errno != EPIPE) failed_ = errno;  // whoever closes a pipe wants no more of it
   return text.size();
 }
 
@@ -260,6 +261,13 @@ void Output::pump() {
     ++turn_;
   }
   pumping_ = false;
+}
+
+std::optional<int> Output::failure() const noexcept {
+  for (const Sink& sink : sinks_) {
+    if (sink.failure()) return sink.failure();
+  }
+  return std::nullopt;
 }
 
 // The launcher is an owner of its own, one above all ranks.

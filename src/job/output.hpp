@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -85,6 +86,8 @@ class Sink {
   void write(Rank owner, std::string text, std::size_t credit_bytes);
   std::size_t queued_bytes() const noexcept { return queued_bytes_; }
   bool empty() const noexcept { return pieces_.empty(); }
+  /// errno of a write that failed, but for that nobody reads.
+  std::optional<int> failure() const noexcept { return failed_; }
 
  private:
   struct Piece {
@@ -99,7 +102,8 @@ class Sink {
   int fd_;
   bool regular_ = false;  ///< a file: never blocks
   bool socket_ = false;
-  bool broken_ = false;  ///< nobody reads it any more: what comes is dropped
+  bool broken_ = false;  ///< nobody reads it any more, or it takes no more: what comes is dropped
+  std::optional<int> failed_;
   bool waits_ = false;
   std::function<void(Rank, std::size_t)> written_;
   std::deque<Piece> pieces_;
@@ -126,6 +130,8 @@ class Output {
   void close_all();
   /// A line of the launcher itself, for standard error.
   void say(const std::string& line);
+  /// errno of the first write that failed, although somebody may want what was lost.
+  std::optional<int> failure() const noexcept;
   /// True when everything is written.
   bool drained() const noexcept;
   /// Called whenever something was written.

@@ -1,5 +1,6 @@
 #include "job/watch.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/random.h>
@@ -28,6 +29,7 @@ namespace {
 constexpr std::string_view name_begin = "craton-job-";
 /// How long a launcher may take to answer.
 constexpr int answer_ms = 5'000;
+constexpr const char* no_answer = "its launcher does not answer (is it stopped?)";
 
 socklen_t abstract_address(std::string_view name, sockaddr_un& address) {
   address = {};
@@ -55,14 +57,17 @@ UniqueFd listen_for_watchers() {
   return listener;
 }
 
+/// \returns nothing, and EAGAIN in errno where its listener has a full queue: one that is stopped, or that
+/// never accepts because it belongs to somebody who only took the name
 UniqueFd connect_to(const std::string& name) {
-  UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  // Blocking, it would wait for as long as that listener likes.
+  UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_un address{};
   const socklen_t bytes = abstract_address(name, address);
-  if (!socket || ::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), bytes) != 0 ||
-      !is_same_user(socket.get()))
-    return {};
-  return socket;
+  if (!socket || ::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), bytes) != 0) return {};
+  if (is_same_user(socket.get()) && ::fcntl(socket.get(), F_SETFL, 0) == 0) return socket;
+  errno = EACCES;
+  return {};
 }
 
 /// The listening sockets that have the name of a launcher's, whoever made them.
@@ -136,40 +141,45 @@ std::vector<pid_t> WatchedJob::running() {
 
 WatchedJob::WatchedJob(pid_t launcher) : launcher_(launcher) {
   const auto named = named_launchers();
-  for (auto [each, end] = named.equal_range(launcher); each != end && !socket_; ++each)
+  bool is_mute = false;
+  for (auto [each, end] = named.equal_range(launcher); each != end && !socket_; ++each) {
     socket_ = connect_to(each->second);
+    is_mute = is_mute || (!socket_ && errno == EAGAIN);
+  }
   if (socket_) return;
+  if (is_mute) fail(ErrorCode::timed_out, no_answer);
   throw Error(ErrorCode::not_found, {.asked = fmt::format("cannot watch job {}", launcher),
                                      .happened = "this user has no such job on this host",
                                      .limit = {},
                                      .remedy = "a job has the pid of its craton run; craton top lists them"});
 }
 
+void WatchedJob::fail(ErrorCode code, const char* happened) const {
+  throw Error(code, {.asked = fmt::format("cannot watch job {}", launcher_),
+                     .happened = happened,
+                     .limit = {},
+                     .remedy = {}});
+}
+
 JobLook WatchedJob::look() {
   std::string wire;
   append_frame(wire, FrameKind::watch, {});
-  const auto refuse = [this](ErrorCode code, const char* happened) {
-    throw Error(code, {.asked = fmt::format("cannot watch job {}", launcher_),
-                       .happened = happened,
-                       .limit = {},
-                       .remedy = {}});
-  };
   // A few bytes, and the launcher has read those before.
   if (::send(socket_.get(), wire.data(), wire.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(wire.size()))
-    refuse(ErrorCode::peer_lost, "it has ended");
+    fail(ErrorCode::peer_lost, "it has ended");
   for (;;) {
     if (const std::optional<Frame> frame = reader_.next()) {
-      if (frame->kind != FrameKind::job_seen) refuse(ErrorCode::protocol, "its launcher sent something else");
+      if (frame->kind != FrameKind::job_seen) fail(ErrorCode::protocol, "its launcher sent something else");
       return JobLook::decode(frame->body);
     }
     pollfd ready{socket_.get(), POLLIN, 0};
     const int count = ::poll(&ready, 1, answer_ms);
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) refuse(ErrorCode::timed_out, "its launcher does not answer (is it stopped?)");
+    if (count <= 0) fail(ErrorCode::timed_out, no_answer);
     std::array<char, 64 * 1024> buffer;
     const ssize_t bytes = ::recv(socket_.get(), buffer.data(), buffer.size(), 0);
     if (bytes < 0 && errno == EINTR) continue;
-    if (bytes <= 0) refuse(ErrorCode::peer_lost, "it has ended");
+    if (bytes <= 0) fail(ErrorCode::peer_lost, "it has ended");
     reader_.add(buffer.data(), static_cast<std::size_t>(bytes));
   }
 }

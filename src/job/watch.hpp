@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/error.hpp"
 #include "base/unique_fd.hpp"
 #include "job/channel.hpp"
 #include "job/event_loop.hpp"
@@ -53,7 +54,7 @@ class WatchedJob {
   /// The pids of the launchers of this user's jobs on this host, in order.
   static std::vector<pid_t> running();
 
-  /// \throws Error not_found if this user has no such job
+  /// \throws Error not_found if this user has no such job, timed_out if the launcher does not answer
   explicit WatchedJob(pid_t launcher);
 
   /// What the launcher has seen so far. Blocks for its answer.
@@ -63,6 +64,8 @@ class WatchedJob {
   bool runs_for(TimeNs duration_ns);
 
  private:
+  [[noreturn]] void fail(ErrorCode code, const char* happened) const;
+
   pid_t launcher_;
   UniqueFd socket_;
   FrameReader reader_{max_node_body_bytes};

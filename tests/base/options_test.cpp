@@ -173,7 +173,7 @@ TEST(Options, ABadValueNamesSourceValueProblemTypeAndLimits) {
   EXPECT_EQ(message_of([] { from({"CRATON_RING_BYTES=100000"}); }),
             "cannot use \"100000\" of environment variable CRATON_RING_BYTES: not a power of two (it takes a "
             "number of "
-            "bytes such as 4096, 64Ki or 10M, a power of two, from 4Ki to 16Mi)");
+            "bytes such as 4096, 64Ki or 10M, a power of two, from 16Ki to 16Mi)");
   EXPECT_EQ(message_of([] { from({"CRATON_TRANSPORT=carrier-pigeon"}); }),
             "cannot use \"carrier-pigeon\" of environment variable CRATON_TRANSPORT: not one of the choices "
             "(it takes "

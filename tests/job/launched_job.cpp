@@ -54,7 +54,7 @@ int occurrences(const std::string& text, const std::string& wanted) {
   return count;
 }
 
-LaunchedJob::LaunchedJob(const std::vector<std::string>& arguments, bool read_output)
+LaunchedJob::LaunchedJob(const std::vector<std::string>& arguments, bool read_output, int ignored_signal)
     : read_output_(read_output) {
   static std::atomic<int> number{0};
   std::signal(SIGPIPE, SIG_IGN);
@@ -86,7 +86,9 @@ LaunchedJob::LaunchedJob(const std::vector<std::string>& arguments, bool read_ou
       const char* before = std::getenv(variable);
       ::setenv(variable, (keep + (before != nullptr ? before : "")).c_str(), 1);
     }
-    ::signal(SIGPIPE, SIG_DFL);
+    // What the shell that runs the tests in the background ignores is nothing that they are about.
+    for (const int signal : {SIGPIPE, SIGINT, SIGQUIT, SIGHUP})
+      ::signal(signal, signal == ignored_signal ? SIG_IGN : SIG_DFL);
     ::execv(argv[0], argv.data());
     ::_exit(99);
   }

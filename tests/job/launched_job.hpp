@@ -29,7 +29,9 @@ class LaunchedJob {
 
   /// \param arguments of the command, after "craton run"
   /// \param read_output false: nobody reads its standard output until read_rest()
-  explicit LaunchedJob(const std::vector<std::string>& arguments, bool read_output = true);
+  /// \param ignored_signal is ignored when the command starts, as under nohup; 0: none
+  explicit LaunchedJob(const std::vector<std::string>& arguments, bool read_output = true,
+                       int ignored_signal = 0);
   ~LaunchedJob();
   LaunchedJob(const LaunchedJob&) = delete;
   LaunchedJob& operator=(const LaunchedJob&) = delete;

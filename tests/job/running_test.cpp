@@ -4,13 +4,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <map>
 #include <sstream>
 #include <string>
+#include <thread>
 
+#include "base/option_table.hpp"
 #include "job/placement.hpp"
 #include "launched_job.hpp"
 
@@ -52,6 +56,26 @@ TEST(CApi, ManyRanksOfOneHostReachEachOther) {
   LaunchedJob job({"-n", "80", "--", program("hello")});
   EXPECT_EQ(finish_clean(job), 0) << job.error();
   EXPECT_EQ(occurrences(job.output(), " of 80 on node 0\n"), 80);
+}
+
+/// Without privileges, descriptors under way are limited by those that may be open.
+TEST(CApi, ManyRanksOfAUserWithAFewOpenFilesReachEachOther) {
+  LaunchedJob job({"-n", "80", "--", "setpriv", "--bounding-set=-all", "--inh-caps=-all", "sh", "-c",
+                   "ulimit -Sn 400; exec " + program("hello")});
+  EXPECT_EQ(finish_clean(job), 0) << job.error();
+  EXPECT_EQ(occurrences(job.output(), " of 80 on node 0\n"), 80);
+}
+
+TEST(CApi, TheSmallestAndLargestValuesOfOptionsWork) {
+  for (const Option option : {Option::ring_bytes, Option::endpoints, Option::offload_workers,
+                              Option::notice_capacity, Option::parallel_releases}) {
+    const OptionSpec& spec = spec_of(option);
+    for (const auto value : {spec.minimum, spec.maximum}) {
+      LaunchedJob job(
+          {"-n", "2", "--" + std::string(spec.name), std::to_string(value), "--", program("hello")});
+      EXPECT_EQ(finish_clean(job), 0) << spec.name << " " << value << "\n" << job.error();
+    }
+  }
 }
 
 TEST(CApi, ChecksStatesInAJob) {
@@ -195,6 +219,40 @@ TEST(Input, Closed) {
   EXPECT_EQ(std::system((std::string(CRATON_COMMAND) + " run -n 2 -- cat <&-").c_str()), 0);
 }
 
+TEST(Output, Closed) {
+  for (const char* const closed : {" >&-", " 2>&-", " <&- >&- 2>&-"}) {
+    const std::string command =
+        std::string(CRATON_COMMAND) + " run -n 2 --share=no -- sh -c 'echo out; echo err >&2'";
+    EXPECT_EQ(std::system((command + closed).c_str()), 0) << closed;
+  }
+}
+
+TEST(Output, ThatCannotBeWrittenIsAFailure) {
+  const std::string command =
+      std::string(CRATON_COMMAND) + " run -n 2 --share=no -- sh -c 'echo 1; echo 2 >&2' 2>&1 >/dev/full";
+  FILE* const pipe = ::popen(command.c_str(), "r");
+  ASSERT_NE(pipe, nullptr);
+  std::string told;
+  for (int letter = std::fgetc(pipe); letter != EOF; letter = std::fgetc(pipe))
+    told.push_back(static_cast<char>(letter));
+  const int status = ::pclose(pipe);
+  EXPECT_EQ(WEXITSTATUS(status), 1) << told;
+  EXPECT_EQ(occurrences(told, "2\n"), 2) << told;
+  EXPECT_EQ(occurrences(told, "craton: cannot write the output of the ranks: No space left on device\n"), 1)
+      << told;
+}
+
+TEST(Signals, ThatWereIgnoredBeforeEndNothing) {
+  for (const int number : {SIGHUP, SIGINT, SIGQUIT}) {
+    LaunchedJob job({"-n", "2", "--", "sh", "-c", "echo ready; read word; echo $word"}, true, number);
+    ASSERT_TRUE(job.wait_for_output("ready\n", 2));
+    job.send_signal(number);
+    job.write_input("on\n");
+    EXPECT_EQ(finish_clean(job), 0) << job.error();
+    EXPECT_EQ(occurrences(job.output(), "on\n"), 1);
+  }
+}
+
 TEST(Signals, AreForwardedToEveryRank) {
   LaunchedJob job({"-n", "3", "--", program("signals"), "obey"});
   ASSERT_TRUE(job.wait_for_output("ready\n", 3));
@@ -309,6 +367,31 @@ TEST(Hosts, AnAgentThatNeverAnswersIsGivenUp) {
       {"-n", "1", "--host", "a", "--connect-timeout", "300ms", "--launch-agent", agent.path(), "--", "true"});
   EXPECT_EQ(finish_clean(job), 1);
   EXPECT_NE(job.error().find("host a has not answered within 300 ms"), std::string::npos) << job.error();
+}
+
+/// A daemon that is stopped is as silent as one whose host is cut off.
+TEST(Hosts, OneThatAnswersNoMoreIsLost) {
+  const FakeAgent agent;
+  LaunchedJob job({"-n", "2", "--host", "a,b", "--node-timeout", "500ms", "--launch-agent", agent.path(),
+                   "--share=no", "--", "sh", "-c", "echo $PPID; exec sleep 1000"});
+  ASSERT_TRUE(job.wait_for_output("\n", 2)) << job.error();
+  ASSERT_EQ(::kill(std::atoi(job.output().c_str()), SIGSTOP), 0);
+  EXPECT_EQ(finish_clean(job), 1);
+  EXPECT_NE(job.error().find("craton: lost the node daemon on host "), std::string::npos) << job.error();
+  EXPECT_NE(job.error().find(": it has not answered for 500 ms; ending the job\n"), std::string::npos)
+      << job.error();
+}
+
+TEST(Hosts, AreNotLostByALauncherThatWasStopped) {
+  const FakeAgent agent;
+  LaunchedJob job({"-n", "2", "--host", "a,b", "--node-timeout", "100ms", "--launch-agent", agent.path(),
+                   "--share=no", "--", "sh", "-c", "echo ready; read word; echo $word"});
+  ASSERT_TRUE(job.wait_for_output("ready\n", 2)) << job.error();
+  job.send_signal(SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // more than the limit
+  job.send_signal(SIGCONT);
+  job.write_input("on\n");
+  EXPECT_EQ(finish_clean(job), 0) << job.error();
 }
 
 /// Two network namespaces joined by a cable, gone with the object.

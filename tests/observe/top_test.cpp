@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
@@ -209,6 +210,46 @@ TEST(Top, EndsWithAJobThatIsKilledAndLeavesNothing) {
   EXPECT_TRUE(job.wait_until_gone());
   EXPECT_EQ(job.leftovers(), "");
   EXPECT_EQ(socket_of(job.pid()), "");
+}
+
+TEST(Top, AsksARankAgainThatDidNotAnswer) {
+  std::vector<std::string> words = {"-n", "1", "--share=no", "--", CRATON_RANK_PROGRAMS "/forgetful"};
+  for (const job::FrameKind kind :
+       {job::FrameKind::join, job::FrameKind::ready, job::FrameKind::look, job::FrameKind::seen})
+    words.push_back(std::to_string(static_cast<int>(kind)));
+  LaunchedJob job(words);
+  ASSERT_TRUE(job.wait_for_output("ready")) << job.error();
+  Top top(of_job(job) + " --json --interval 200ms");
+  EXPECT_TRUE(top.tells([](const json& ranks) { return ranks[0].contains("faults_per_s"); })) << top.last();
+  job.send_signal(SIGTERM);
+  EXPECT_EQ(job::finish_clean(job), 128 + SIGTERM) << job.error();
+}
+
+TEST(Top, IsNotKeptByAnotherWhoTookTheName) {
+  const UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const std::string pid = std::to_string(::getpid());
+  const std::string name = "craton-job-" + pid + "-0";
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::copy(name.begin(), name.end(), address.sun_path + 1);
+  const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  const auto* const to = reinterpret_cast<sockaddr*>(&address);
+  ASSERT_EQ(::bind(listener.get(), to, bytes), 0);
+  ASSERT_EQ(::listen(listener.get(), 0), 0);
+  std::vector<UniqueFd> waiting;
+  int refusal = 0;
+  while (refusal == 0) {
+    waiting.emplace_back(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    refusal = ::connect(waiting.back().get(), to, bytes) == 0 ? 0 : errno;
+  }
+  ASSERT_EQ(refusal, EAGAIN);
+  for (const auto& [name_or_pid, told] : {std::pair(std::string("no-such-program"), "no job to watch"),
+                                          std::pair(pid, "its launcher does not answer")}) {
+    Top top("--once --job " + name_or_pid);
+    const std::string text = top.rest();
+    EXPECT_EQ(top.end(), 1) << text;
+    EXPECT_EQ(occurrences(text, told), 1) << text;
+  }
 }
 
 TEST(Top, AnswersNoOtherUser) {

@@ -5,9 +5,11 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <functional>
@@ -21,6 +23,7 @@
 #include "fabric/tcp/handshake.hpp"
 #include "fabric/tcp/tcp_transport.hpp"
 #include "fabric/tcp/wire.hpp"
+#include "failing_send.hpp"
 
 namespace craton::fabric::tcp {
 namespace {
@@ -59,8 +62,7 @@ class TcpAttack : public ::testing::Test {
     low.connect(1, high.address());
     high.connect(0, low.address());
     EXPECT_TRUE(poll_until([&] { return low.connected(1) && high.connected(0); }));
-    const std::string address = low.address();
-    port = static_cast<std::uint16_t>(std::stoul(address.substr(0, address.find(';'))));
+    port = port_of(low);
   }
 
   bool poll_until(const std::function<bool()>& condition) {
@@ -78,18 +80,49 @@ class TcpAttack : public ::testing::Test {
     return true;
   }
 
+  static std::uint16_t port_of(const TcpTransport& transport) {
+    const std::string address = transport.address();
+    return static_cast<std::uint16_t>(std::stoul(address.substr(0, address.find(';'))));
+  }
+  /// 127.0.0.`host`, and the port of the victim.
+  sockaddr_in loopback(unsigned host) const {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + host);
+    return address;
+  }
   UniqueFd stranger() const {
     UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(port);
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const sockaddr_in to = loopback(1);
     EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to), 0)
         << strerror(errno);
     return socket;
   }
   static void say(const UniqueFd& socket, const void* bytes, std::size_t size) {
     [[maybe_unused]] const ssize_t sent = ::send(socket.get(), bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+  /// Rank 1 of a job of `size`, which knows the secret, connects to rank 0. Strangers go there as well now.
+  UniqueFd proven_peer_of(TcpTransport& victim, Rank size) {
+    port = port_of(victim);
+    UniqueFd socket = stranger();
+    Handshake peer = Handshake::connector(1, 0, size, secret);
+    const std::vector<std::byte> hello = peer.take_output();
+    say(socket, hello.data(), hello.size());
+    Challenge challenge;
+    std::size_t got = 0;
+    const TimeNs deadline_ns = clock.now_ns() + limit_ns;
+    while (got < sizeof challenge && clock.now_ns() < deadline_ns) {
+      victim.ready_to_sleep();
+      victim.poll();
+      const ssize_t more = ::recv(socket.get(), reinterpret_cast<char*>(&challenge) + got,
+                                  sizeof challenge - got, MSG_DONTWAIT);
+      if (more > 0) got += static_cast<std::size_t>(more);
+    }
+    peer.feed({reinterpret_cast<const std::byte*>(&challenge), sizeof challenge});
+    const std::vector<std::byte> proof = peer.take_output();
+    say(socket, proof.data(), proof.size());
+    return socket;
   }
   /// True once the other side has closed the stranger's connection.
   bool closed(const UniqueFd& socket) {
@@ -230,30 +263,13 @@ TEST_F(TcpAttack, AProvenPeerThatBreaksTheProtocolIsLost) {
   // Rank 1 of another job of three connects properly to its rank 0, then sends an oversized length.
   Events events(4096);
   TcpTransport victim(0, 3, secret, {.interface = {}, .loopback_only = true, .link = {}}, events, clock);
-  const std::string address = victim.address();
-  port = static_cast<std::uint16_t>(std::stoul(address.substr(0, address.find(';'))));
-  const UniqueFd attacker = stranger();
-  Handshake peer = Handshake::connector(1, 0, 3, secret);
-  const std::vector<std::byte> hello = peer.take_output();
-  say(attacker, hello.data(), hello.size());
-  Challenge challenge;
-  std::size_t got = 0;
-  const TimeNs deadline_ns = clock.now_ns() + limit_ns;
-  while (got < sizeof challenge && clock.now_ns() < deadline_ns) {
-    victim.ready_to_sleep();
-    victim.poll();
-    const ssize_t more = ::recv(attacker.get(), reinterpret_cast<char*>(&challenge) + got,
-                                sizeof challenge - got, MSG_DONTWAIT);
-    if (more > 0) got += static_cast<std::size_t>(more);
-  }
-  peer.feed({reinterpret_cast<const std::byte*>(&challenge), sizeof challenge});
-  const std::vector<std::byte> proof = peer.take_output();
-  say(attacker, proof.data(), proof.size());
+  const UniqueFd attacker = proven_peer_of(victim, 3);
   FrameHeader header;
   header.kind = FrameKind::put;
   header.region = region;
   header.payload_bytes = 0xffffffff;
   say(attacker, &header, sizeof header);
+  const TimeNs deadline_ns = clock.now_ns() + limit_ns;
   while (events.lost.empty() && clock.now_ns() < deadline_ns) {
     victim.ready_to_sleep();
     victim.poll();
@@ -261,6 +277,82 @@ TEST_F(TcpAttack, AProvenPeerThatBreaksTheProtocolIsLost) {
   ASSERT_EQ(events.lost.size(), 1U);
   EXPECT_EQ(events.lost[0].first, 1U);
   EXPECT_EQ(events.lost[0].second, "it sent a frame with an oversized payload");
+}
+
+TEST_F(TcpAttack, StrangersThatHangUpWhileTheyAreDroppedEndNobodyElse) {
+  Events events(4096);
+  ManualClock hands;
+  TcpTransport victim(0, 2, secret, {.interface = {}, .loopback_only = true, .link = {}}, events, hands);
+  const UniqueFd peer = proven_peer_of(victim, 2);
+  const auto poll_all = [&] {
+    while (victim.ready_to_sleep() && victim.poll()) {
+    }
+  };
+  UniqueFd first = stranger();
+  UniqueFd second = stranger();
+  poll_all();
+  ASSERT_TRUE(victim.connected(1));
+  hands.advance_ns(6'000'000'000);
+  // One look at the set sees a third that comes, for which the silent ones are dropped, and those hang up.
+  const UniqueFd third = stranger();
+  first.reset();
+  second.reset();
+  poll_all();
+  EXPECT_TRUE(victim.connected(1));
+  EXPECT_TRUE(events.lost.empty());
+  EXPECT_EQ(victim.refused_connections(), 2U);
+}
+
+TEST_F(TcpAttack, AnAddressThatNeverAnswersKeepsNoOtherFromBeingTried) {
+  Events events(64);
+  ManualClock hands;
+  TcpTransport victim(0, 2, secret, {.interface = {}, .loopback_only = true, .link = {}}, events, clock);
+  TcpTransport peer(1, 2, secret, {.interface = {}, .loopback_only = true, .link = {}}, events, hands);
+  port = port_of(victim);
+  const UniqueFd mute(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const sockaddr_in address = loopback(2);
+  ASSERT_EQ(::bind(mute.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(::listen(mute.get(), 1), 0);
+  peer.connect(0, std::to_string(port) + ";another host;127.0.0.2,127.0.0.1");
+  const TimeNs deadline_ns = clock.now_ns() + limit_ns;
+  while (!peer.connected(0) && clock.now_ns() < deadline_ns) {
+    for (TcpTransport* const each : {&victim, &peer}) {
+      each->ready_to_sleep();
+      each->poll();
+    }
+    hands.advance_ns(1'000'000);
+  }
+  EXPECT_TRUE(peer.connected(0));
+  EXPECT_GT(hands.now_ns(), 3'000'000'000);
+  EXPECT_NE(peer.last_failure().find("rank 0 at 127.0.0.2"), std::string::npos) << peer.last_failure();
+}
+
+TEST_F(TcpAttack, ConnectionsOfRanksAskWhetherTheOtherHostIsStillThere) {
+  int asking = 0;
+  for (int fd = 0; fd < 4096; ++fd) {
+    int idle_s = 0;
+    int is_on = 0;
+    socklen_t bytes = sizeof(int);
+    ::getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &is_on, &bytes);
+    ::getsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, &bytes);
+    if (is_on != 0 && idle_s == 10) ++asking;
+  }
+  EXPECT_EQ(asking, 2);
+}
+
+TEST_F(TcpAttack, SendsThatFailForNowAreRepeated) {
+  for (const int shortage : {ENOBUFS, ENOMEM}) {
+    fail_next_send(shortage);
+    expect_the_job_goes_on();
+    EXPECT_FALSE(send_is_to_fail());
+  }
+}
+
+TEST_F(TcpAttack, AConnectionThatCannotSendIsLostAndNotMute) {
+  fail_next_send(EPERM);  // as of a firewall
+  EXPECT_TRUE(high.send(0, handler, "lost", 4, false));
+  EXPECT_FALSE(send_is_to_fail());
+  EXPECT_TRUE(poll_until([&] { return !high_events.lost.empty() && !low_events.lost.empty(); }));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 /// code 2.
 #include <CLI/CLI.hpp>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -40,6 +42,14 @@ class UsageError : public std::exception {
 
 void print_line_to_stderr(std::string_view text) {
   std::fprintf(stderr, "craton: %.*s\n", static_cast<int>(text.size()), text.data());
+}
+
+/// Started with one of 0, 1 and 2 closed, the next descriptor that is opened would get its number, and what
+/// is written to standard output or error would end in it.
+void open_standard_descriptors() {
+  for (int fd = 0; fd <= STDERR_FILENO; ++fd) {
+    if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDWR) != fd) std::abort();
+  }
 }
 
 /// The flags of a subcommand, as "--spin".
@@ -289,6 +299,7 @@ int start(std::vector<std::string> words) {
 }  // namespace craton::tools
 
 int main(int argc, char** argv) {
+  craton::tools::open_standard_descriptors();
   int exit_code = 0;
   try {
     exit_code = craton::tools::start(std::vector<std::string>(argv + 1, argv + argc));

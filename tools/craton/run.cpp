@@ -49,6 +49,7 @@ int run_main(const RunRequest& request) {
   launch.output = output_mode(options.text(Option::output));
   launch.timeout_ns = options.duration_ns(Option::timeout);
   launch.connect_timeout_ns = options.duration_ns(Option::connect_timeout);
+  launch.node_timeout_ns = options.duration_ns(Option::node_timeout);
   Observation observation(options, launch);
   const int exit_code = job::launch(launch);
   observation.tell();

@@ -7,11 +7,21 @@
 #include <cstddef>
 #include <cstring>
 
+#include "base/clock.hpp"
+
 namespace craton::fabric::shm {
 
 namespace {
 constexpr int max_fds = 2;
-constexpr int room_timeout_ms = 10'000;
+constexpr TimeNs room_timeout_ns = 10'000'000'000;
+constexpr int look_again_ms = 1;
+
+/// Too many references: descriptors of this user that nobody has received yet, on any socket, are more than
+/// this process may have open.
+bool waits_for_room(int errno_value) {
+  return errno_value == EAGAIN || errno_value == ENOBUFS || errno_value == ETOOMANYREFS;
+}
+
 }  // namespace
 
 bool send_fd_message(int socket, const FdMessage& message, int first_fd, int second_fd) noexcept {
@@ -32,14 +42,20 @@ bool send_fd_message(int socket, const FdMessage& message, int first_fd, int sec
     control->cmsg_len = CMSG_LEN(count * sizeof(int));
     std::memcpy(CMSG_DATA(control), fds.data(), count * sizeof(int));
   }
+  const SteadyClock clock;
+  const TimeNs deadline_ns = clock.now_ns() + room_timeout_ns;
   for (;;) {
     if (::sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(sizeof copy))
       return true;
     if (errno == EINTR) continue;
-    if (errno != EAGAIN && errno != ENOBUFS) return false;
-    // The other side's agent empties the socket whatever its application does, so this ends soon.
+    const int refusal = errno;
+    const TimeNs left_ns = deadline_ns - clock.now_ns();
+    if (!waits_for_room(refusal) || left_ns <= 0) return false;
+    // The other side's agent empties the socket whatever its application does, so this ends soon. Of what is
+    // short elsewhere this socket tells nothing.
     pollfd writable{.fd = socket, .events = POLLOUT, .revents = 0};
-    if (::poll(&writable, 1, room_timeout_ms) == 0) return false;
+    const bool is_full = refusal == EAGAIN;
+    ::poll(&writable, is_full ? 1 : 0, is_full ? static_cast<int>(left_ns / 1'000'000 + 1) : look_again_ms);
   }
 }
 

@@ -36,7 +36,7 @@ struct ReceivedFdMessage {
 
 enum class ReceiveOutcome : std::uint8_t { received, nothing, ended, malformed };
 
-/// Blocks for room for at most 10 s. \returns false if the other side is gone
+/// Blocks for room for at most 10 s. \returns false, and why in errno, if it could not be sent
 bool send_fd_message(int socket, const FdMessage& message, int first_fd = -1, int second_fd = -1) noexcept;
 
 /// Never blocks.

@@ -15,6 +15,7 @@
 
 #include "base/assert.hpp"
 #include "base/error.hpp"
+#include "base/option_table.hpp"
 #include "base/ring_log.hpp"
 #include "fabric/shm/fd_message.hpp"
 
@@ -31,6 +32,7 @@ constexpr std::size_t max_backlog_bytes = std::size_t{256} << 20;
 /// Connections that have not said who they are, beyond one for each neighbour: these come all at once.
 constexpr std::size_t max_strangers = 64;
 constexpr TimeNs stranger_patience_ns = 5'000'000'000;
+static_assert(spec_of(Option::ring_bytes).minimum == min_ring_bytes, "--ring-bytes must allow what works");
 
 std::string random_name() {
   std::array<unsigned char, 16> bytes{};
@@ -61,6 +63,14 @@ void watch(int epoll_fd, int fd, std::uint64_t tag) {
 // Tags of events: a neighbour's index, or one of these.
 constexpr std::uint64_t tag_listener = ~std::uint64_t{0};
 constexpr std::uint64_t tag_stranger = std::uint64_t{1} << 32;  // plus the descriptor
+
+/// After a message that could not be sent: that the other side is gone, the poll finds out and tells.
+/// \throws Error for any other cause, of which nobody else would hear
+void expect_gone(int cause, const std::string& asked) {
+  if (cause == EPIPE || cause == ECONNRESET || cause == ENOTCONN) return;
+  throw Error::from_errno(asked, cause, "ulimit -n bounds the descriptors of a user that are under way",
+                          "ulimit -n $(ulimit -Hn)");
+}
 
 bool same_user(int socket) {
   ucred peer{};
@@ -154,9 +164,10 @@ void ShmTransport::send_hello(int socket, const std::string& listener) {
   hello.rank = rank_;
   hello.bytes = memory_.bytes();
   hello.proof = proof(rank_, listener);
-  if (!send_fd_message(socket, hello, memory_.fd(), wake_fd_)) {
-    process_log().write({"shm: a neighbour went away during the greeting"});
-  }
+  if (send_fd_message(socket, hello, memory_.fd(), wake_fd_)) return;
+  const int cause = errno;
+  expect_gone(cause, fmt::format("rank {} cannot greet a neighbour over its Unix socket", rank_));
+  process_log().write({"shm: a neighbour went away during the greeting"});
 }
 
 bool ShmTransport::connected(Rank peer) const noexcept {
@@ -282,11 +293,16 @@ void ShmTransport::announce_region(Rank peer, RegionId region, const RegionMemor
   UniqueFd socket;
   {
     const std::lock_guard lock(sockets_lock_);
-    if (neighbour.socket) socket.reset(::fcntl(neighbour.socket.get(), F_DUPFD_CLOEXEC, 0));
+    if (neighbour.socket) {
+      socket.reset(::fcntl(neighbour.socket.get(), F_DUPFD_CLOEXEC, 0));
+      if (!socket) throw Error::from_errno("cannot announce a region to a neighbour", errno, "ulimit -n");
+    }
   }
-  if (!socket || !send_fd_message(socket.get(), message, memory.fd())) {
-    process_log().write({"shm: could not announce region ", region, " to rank ", peer});
-  }
+  if (socket && send_fd_message(socket.get(), message, memory.fd())) return;
+  const int cause = errno;
+  if (socket)
+    expect_gone(cause, fmt::format("rank {} cannot announce region {} to rank {}", rank_, region, peer));
+  process_log().write({"shm: could not announce region ", region, " to rank ", peer, ", which has gone"});
 }
 
 void ShmTransport::withdraw_region(RegionId region) {

@@ -146,6 +146,7 @@ class Connection {
   void delay(const FrameHeader& header, std::span<const std::byte> payload);
   void expire_at(TimeNs due_ns);
   void flush_queue();
+  void judge_failed_send(int errno_value);
   void want_writable(bool want);
   void issue_chunk(Transfer& transfer);
   void request(const Transfer& transfer, std::size_t bytes, Transfer* chunk_of);

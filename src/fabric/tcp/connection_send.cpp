@@ -60,7 +60,7 @@ void Connection::transmit(const FrameHeader& header, std::span<const std::byte> 
       message.msg_iovlen = pieces.size();
       result = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     }
-    if (result < 0 && errno != EAGAIN && errno != EINTR) broken_ = true;
+    if (result < 0 && errno != EINTR) judge_failed_send(errno);
     const auto sent = static_cast<std::size_t>(std::max<ssize_t>(result, 0));
     if (sent == head.size() + payload.size()) return;
     if (sent < head.size()) queue_.copy(head.subspan(sent));
@@ -91,7 +91,7 @@ void Connection::flush_queue() {
     const ssize_t sent = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0) {
       if (errno == EINTR) continue;
-      if (errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM) broken_ = true;
+      judge_failed_send(errno);
       break;
     }
     queue_.consume(static_cast<std::size_t>(sent));
@@ -103,6 +103,14 @@ void Connection::flush_queue() {
     refused_ = false;
     shared_.events.room_made();
   }
+}
+
+/// What is short now, the socket's room or the kernel's memory, comes again: what was not sent is tried again
+/// as soon as the socket is writable. After anything else nothing can be sent any more.
+void Connection::judge_failed_send(int errno_value) {
+  if (errno_value == EAGAIN || errno_value == ENOBUFS || errno_value == ENOMEM) return;
+  broken_ = true;
+  ::shutdown(socket_.get(), SHUT_RDWR);  // receiving ends the connection, after what has arrived
 }
 
 void Connection::want_writable(bool want) {

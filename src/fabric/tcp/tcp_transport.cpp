@@ -29,6 +29,12 @@ constexpr unsigned polls_per_set_look_awaiting = 16;
 constexpr std::size_t max_strangers = 64;
 constexpr TimeNs stranger_patience_ns = 5'000'000'000;
 constexpr TimeNs redial_after_ns = 100'000'000;
+/// How long one of several addresses of a peer may take to answer before the next is tried.
+constexpr TimeNs dial_patience_ns = 3'000'000'000;
+/// Whether the other host is still there is asked after so many idle seconds, so often, so many times.
+constexpr int keepalive_idle_s = 10;
+constexpr int keepalive_probe_s = 3;
+constexpr int keepalive_probes = 5;
 /// Refused connections are told about on standard error this often, afterwards only in the ring log.
 constexpr std::uint64_t refusals_told = 8;
 
@@ -45,9 +51,20 @@ void watch(int epoll_fd, int fd, void* tag) {
     throw Error::from_errno("cannot watch a socket", errno);
 }
 
-void send_at_once(int socket) {
-  const int yes = 1;
-  ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+void set(int socket, int level, int option, int value) {
+  ::setsockopt(socket, level, option, &value, sizeof value);
+}
+
+/// What is sent leaves at once. A host that is gone or cut off says no farewell: an idle connection to it
+/// ends after keepalive_idle_s + keepalive_probes * keepalive_probe_s. What was sent and is not acknowledged
+/// has no such limit (TCP_USER_TIMEOUT), which would end connections to ranks that are stopped and read
+/// nothing, too.
+void configure(int socket) {
+  set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(socket, IPPROTO_TCP, TCP_KEEPIDLE, keepalive_idle_s);
+  set(socket, IPPROTO_TCP, TCP_KEEPINTVL, keepalive_probe_s);
+  set(socket, IPPROTO_TCP, TCP_KEEPCNT, keepalive_probes);
 }
 
 }  // namespace
@@ -111,7 +128,7 @@ void TcpTransport::dial(Dial& dial) {
       last_failure_ = fmt::format("cannot create a socket: {}", std::generic_category().message(errno));
       continue;
     }
-    send_at_once(socket.get());
+    configure(socket.get());
     if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.bytes) != 0 &&
         errno != EINPROGRESS) {
       last_failure_ =
@@ -146,7 +163,7 @@ void TcpTransport::accept_all() {
     }
     if (strangers >= max_strangers)
       continue;  // closed: a peer of ours tries again, a flood does not fill memory
-    send_at_once(socket.get());
+    configure(socket.get());
     connections_.push_back(std::make_unique<Connection>(
         shared_, std::move(socket), Handshake::acceptor(rank_, size_, secret_), false, remote_text(remote)));
   }
@@ -219,6 +236,8 @@ void TcpTransport::disconnect(Rank peer) noexcept {
 // ---- Progress
 
 bool TcpTransport::serve(Connection& connection, std::uint32_t events) {
+  // It may have been ended, and buried, for an earlier event of the same look at the set.
+  if (connection.state() == Connection::State::ended) return false;
   bool worked = false;
   if ((events & EPOLLOUT) != 0) {
     connection.writable();
@@ -230,6 +249,18 @@ bool TcpTransport::serve(Connection& connection, std::uint32_t events) {
   }
   if (connection.state() == Connection::State::ended) bury(connection);
   return worked;
+}
+
+/// Ends connections to addresses where nothing answers, so that a peer's other ones get their turn.
+void TcpTransport::give_up_silent_dials() {
+  for (const Dial& dial : dials_) {
+    Connection* const tried = dial.connection;
+    if (tried == nullptr || dial.addresses.size() == 1 || tried->state() >= Connection::State::ready ||
+        clock_.now_ns() - tried->born_ns() <= dial_patience_ns)
+      continue;
+    tried->end(fmt::format("no answer within {} s", dial_patience_ns / 1'000'000'000));
+    bury(*tried);
+  }
 }
 
 /// An ended connection: one of a peer stays for those who issue on it, any other goes.
@@ -262,6 +293,7 @@ void TcpTransport::bury(Connection& connection) {
 }
 
 bool TcpTransport::poll_set() {
+  give_up_silent_dials();
   for (Dial& each : dials_) {
     if (each.connection == nullptr) dial(each);
   }

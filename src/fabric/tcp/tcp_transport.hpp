@@ -80,6 +80,7 @@ class TcpTransport final : public Transport {
 
   Connection& connection(Rank peer) const noexcept { return *peers_[peer].load(std::memory_order_acquire); }
   void dial(Dial& dial);
+  void give_up_silent_dials();
   void accept_all();
   bool poll_set();
   bool serve(Connection& connection, std::uint32_t events);
