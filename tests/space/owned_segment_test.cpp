@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 #include <unistd.h>
+#include <memory>
 
 #include <atomic>
 #include <cstdint>
@@ -192,13 +193,25 @@ class LoneFabric final : public fabric::Fabric {
   std::size_t atomics_ = 0;
 };
 
+/// Sanitizers have some of the addresses.
+std::unique_ptr<vm::Reservation> reserve_somewhere() {
+  const auto bases = vm::Reservation::candidate_bases();
+  for (const std::uintptr_t base : bases.first(bases.size() - 1)) {
+    try {
+      return std::make_unique<vm::Reservation>(base, part_bytes);
+    } catch (const Error&) {  // the next one, then
+    }
+  }
+  return std::make_unique<vm::Reservation>(bases.back(), part_bytes);
+}
+
 /// Atomic additions of an owner to a word of its part. \returns how many of them went through the fabric
 std::size_t add_at_owner(fabric::AtomicDomain domain, bool& takes_wide) {
   LoneFabric fabric(domain);
-  vm::Reservation reservation(vm::Reservation::candidate_bases()[0], part_bytes);
+  const std::unique_ptr<vm::Reservation> reservation = reserve_somewhere();
   vm::MapBudget budget(vm::MapBudget::kernel_limit_here());
   const vm::Mechanisms mechanisms = vm::probe();
-  OwnedSegment owned(fabric, "owned", reservation.take(part_bytes, 4096), part_bytes, 0,
+  OwnedSegment owned(fabric, "owned", reservation->take(part_bytes, 4096), part_bytes, 0,
                      vm::choose_mechanism("auto", mechanisms), mechanisms, budget);
   for (std::uint64_t i = 0; i < rounds; ++i) {
     owned.run_atomic(owned.part(0) + 4, 4, [](void* target) {
