@@ -186,7 +186,7 @@ void LeaseSegment::cool(Block& block) noexcept {
 /// stencil, is best left open as long; one that is written once in many releases, like the planes of a
 /// pipeline, is best closed by the very release that publishes it.
 void LeaseSegment::learn_gap(Block& block) noexcept {
-  constexpr std::uint32_t looks_a_fault = 32;
+  const std::uint32_t looks_a_fault = 8 * dials_.cool_after;
   constexpr std::uint8_t patience_most = 4;
   const std::uint32_t closed_for = releases_.load(std::memory_order_relaxed) - block.cooled_at;
   const std::uint32_t gap = block.unchanged + closed_for;
