@@ -58,8 +58,10 @@ class Runtime {
   /// Whether another rank may take a lock that is unlocked here before this rank's next release.
   bool unlock_publishes() const noexcept {
     if (ranks_ == 1) return false;
-    return rank_ != 0 || in_outer_region_.load(std::memory_order_relaxed) || platform_.others_may_run();
+    return rank_ != 0 || is_in_outer_region() || platform_.others_may_run();
   }
+  /// At rank 0: a region of several ranks is under way.
+  bool is_in_outer_region() const noexcept { return in_outer_region_.load(std::memory_order_relaxed); }
 
   /// Starts a region: the caller is its thread 0 from now on, until end_region. \param threads asked for; 0:
   /// as the control variables say

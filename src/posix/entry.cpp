@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -120,6 +121,17 @@ void make_cpp_streams() noexcept {
   __builtin_unreachable();
 }
 
+/// Before this rank starts its first thread, which may outlive the region that it was started in: from then
+/// on rank 0 is not alone between regions either.
+void tell_of_threads(SharedProgram& program) {
+  static std::atomic<bool> is_told{false};
+  if (program.rank() == 0 || is_told.load(std::memory_order_acquire)) return;
+  craton::posix::Everywhere* const others = craton::posix::everywhere_now();
+  if (others == nullptr) return;
+  others->make(craton::posix::Everywhere::Kind::threads, nullptr, 0);
+  is_told.store(true, std::memory_order_release);
+}
+
 }  // namespace
 
 extern "C" {
@@ -146,6 +158,7 @@ extern "C" {
   if (program == nullptr) {
     return CRATON_REAL(pthread_create)(thread, attributes, body, argument);
   }
+  tell_of_threads(*program);
   return program->stacks().start(thread, attributes, body, argument);
 }
 

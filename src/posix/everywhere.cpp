@@ -61,6 +61,9 @@ bool change_here(SharedProgram& program, Everywhere::Kind kind, const std::byte*
       return make_key_as_told(read_change<KeyChange>(change));
     case Kind::key_deleted:
       return delete_key_as_told(read_change<KeyChange>(change));
+    case Kind::threads:
+      program.note_threads_elsewhere();
+      return true;
     case Kind::answer:
       break;
   }

@@ -37,6 +37,7 @@ class Everywhere {
     descriptor,
     key,
     key_deleted,
+    threads,
     answer
   };
 

@@ -296,7 +296,7 @@ void SharedProgram::run(Stacks::Body body) {
     if (rank() == 0) {
       // An exit inside of a region, or on another rank, comes out of the middle of the program: nobody can be
       // waited for.
-      const bool in_order = finished_.load() == finished_here && !others_run();
+      const bool in_order = finished_.load() == finished_here && !omp::runtime()->is_in_outer_region();
       if (in_order) omp::stop();
       // Who asked for the end still writes what its streams hold.
       if (finished_.load() == finished_as_asked)

@@ -53,8 +53,10 @@ class SharedProgram final : public omp::Platform {
   std::vector<AddressSpan> shared_spans();
   /// A mutex for what has no room for one of its own. Different addresses may have the same.
   space::MutexId mutex_of(const void* address) const noexcept;
-  /// omp::Platform: outside of regions only rank 0 runs the program's code.
-  bool others_may_run() noexcept override { return false; }
+  /// omp::Platform: outside of regions only rank 0 runs the program's code, unless a rank has ever started a
+  /// thread.
+  bool others_may_run() noexcept override { return threads_elsewhere_.load(std::memory_order_relaxed); }
+  void note_threads_elsewhere() noexcept { threads_elsewhere_.store(true); }
   /// Another rank's thread may run the program's code now.
   bool others_run() noexcept;
   const Image& image() const noexcept { return image_; }
@@ -133,7 +135,8 @@ class SharedProgram final : public omp::Platform {
   const pid_t process_;
   std::vector<std::uint64_t> processes_;  ///< of all ranks, as their nodes count
   std::atomic<bool> writes_lines_{false};
-  std::atomic<std::uint32_t> finished_{0};  ///< a futex
+  std::atomic<bool> threads_elsewhere_{false};  ///< a rank other than 0 has started some
+  std::atomic<std::uint32_t> finished_{0};      ///< a futex
   std::atomic<int> status_{0};
   // Rank 0, of an exit() that none of its threads can do: the status below these bits; 0: nobody asked.
   static constexpr std::uint64_t was_asked = std::uint64_t{1} << 32U;
