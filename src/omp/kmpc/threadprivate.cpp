@@ -6,6 +6,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "omp/constructs.hpp"
 #include "omp/kmpc/abi.hpp"
 #include "omp/runtime.hpp"
 #include "omp/tasks.hpp"
@@ -20,6 +21,10 @@ std::unordered_map<const void*, void*>& copies() {
   return own;
 }
 
+/// Who makes its first copy, and the master before it first uses the variable. A word that tells of other
+/// memory does not do: another rank may find it before that memory.
+constexpr char copying = 0;
+
 }  // namespace
 
 /// \param cache a word of the program's, null at first: gets what the variable was before the master first
@@ -29,16 +34,20 @@ CRATON_KMPC void* __kmpc_threadprivate_cached(Location* /*at*/, std::int32_t /*t
   if (runtime() == nullptr) return variable;
   const std::atomic_ref<void*> before(*cache);
   if (self().is_master) {
-    if (before.load(std::memory_order_relaxed) == nullptr)
-      before.store(std::memcpy(take_block(bytes), variable, bytes), std::memory_order_release);
+    if (before.load(std::memory_order_relaxed) != nullptr) return variable;
+    void* const kept = std::memcpy(take_block(bytes), variable, bytes);
+    lock_critical(&copying);
+    before.store(kept, std::memory_order_relaxed);
+    unlock_critical(&copying);
     return variable;
   }
   const auto [found, is_new] = copies().try_emplace(variable, nullptr);
   if (is_new) {
-    found->second = std::memcpy(take_block(bytes), variable, bytes);
-    // Unless the master has begun to use it meanwhile.
-    if (const void* const kept = before.load(std::memory_order_acquire))
-      std::memcpy(found->second, kept, bytes);
+    found->second = take_block(bytes);
+    lock_critical(&copying);
+    const void* const kept = before.load(std::memory_order_relaxed);
+    std::memcpy(found->second, kept != nullptr ? kept : variable, bytes);
+    unlock_critical(&copying);
   }
   return found->second;
 }
