@@ -85,7 +85,7 @@ void TaskPool::add(std::unique_ptr<Task> task, std::span<const Dependence> items
 
 /// With the lock: a task can be run.
 void TaskPool::enqueue(Task& task) {
-  task.number = made_ready_.fetch_add(1, std::memory_order_release) + 1;
+  task.number = made_ready_.load(std::memory_order_relaxed) + 1;
   has_priorities_ = has_priorities_ || task.priority != 0;
   Task* before = last_;
   while (before != nullptr && before->priority < task.priority) before = before->before;
@@ -93,7 +93,10 @@ void TaskPool::enqueue(Task& task) {
   task.after = before != nullptr ? before->after : first_;
   (task.before != nullptr ? task.before->after : first_) = &task;
   (task.after != nullptr ? task.after->before : last_) = &task;
+  // In this order: who waits reads the second, looks at the first without the lock, and goes to sleep until
+  // the second changes.
   queued_.fetch_add(1, std::memory_order_release);
+  made_ready_.store(task.number, std::memory_order_release);
 }
 
 void TaskPool::unlink(Task& task) noexcept {
