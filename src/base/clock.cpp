@@ -1,7 +1,5 @@
 #include "base/clock.hpp"
 
-#include <ctime>
-
 namespace craton {
 
 TimeNs SteadyClock::now_ns() const noexcept {

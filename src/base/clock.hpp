@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <limits>
 
 namespace craton {
@@ -12,6 +13,11 @@ using TimeNs = std::int64_t;
 
 /// A deadline that never passes.
 inline constexpr TimeNs no_deadline = std::numeric_limits<TimeNs>::max();
+
+/// As the kernel wants a time.
+inline timespec timespec_of(TimeNs time_ns) noexcept {
+  return {.tv_sec = time_ns / 1'000'000'000, .tv_nsec = time_ns % 1'000'000'000};
+}
 
 /// Any thread may read a clock; reading does not block.
 class Clock {

@@ -1,7 +1,6 @@
 #include "base/events.hpp"
 
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,8 @@
 #include <memory>
 #include <new>
 #include <utility>
+
+#include "base/clock.hpp"
 
 namespace craton::events {
 
@@ -217,9 +218,7 @@ void start(unsigned what, std::size_t room) noexcept {
 }
 
 std::uint64_t now_ns() noexcept {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
+  return static_cast<std::uint64_t>(SteadyClock().now_ns());
 }
 
 void attach() noexcept {
@@ -279,8 +278,7 @@ Look look() noexcept {
 }
 
 void detail::begin(Kind kind, std::uint64_t address, std::uint64_t code) noexcept {
-  if (wants(watched) && (kind == Kind::read_fault || kind == Kind::write_fault))
-    watched_counts.faults.fetch_add(1, std::memory_order_relaxed);
+  if (wants(watched) && is_fault(kind)) watched_counts.faults.fetch_add(1, std::memory_order_relaxed);
   if (!wants(kept)) return;
   Thread* const thread = self();
   if (thread == nullptr) return lose_event();

@@ -39,6 +39,10 @@ inline constexpr std::array<std::string_view, kind_count> kind_names = {
     "compute", "read fault", "write fault", "release", "acquire",
     "barrier", "transfer",   "idle",        "merge",   "allocation"};
 
+inline constexpr bool is_fault(Kind kind) noexcept {
+  return kind == Kind::read_fault || kind == Kind::write_fault;
+}
+
 /// What is kept; they are added up.
 inline constexpr unsigned totals = 1;   ///< by region
 inline constexpr unsigned list = 2;     ///< every event

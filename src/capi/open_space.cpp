@@ -13,6 +13,7 @@
 #include "base/error.hpp"
 #include "base/events.hpp"
 #include "base/line_writer.hpp"
+#include "base/scope_exit.hpp"
 #include "coherence/block_lock.hpp"
 
 namespace craton::capi {
@@ -63,21 +64,6 @@ class Timing {
   const Clock& clock_;
   coherence::Counters::Count& count_;
   const TimeNs start_ns_;
-};
-
-/// One more in a counter, until its end.
-class Counted {
- public:
-  explicit Counted(std::atomic<unsigned>& counter) : counter_(counter), before_(counter.fetch_add(1)) {}
-  Counted(const Counted&) = delete;
-  Counted& operator=(const Counted&) = delete;
-  ~Counted() { counter_.fetch_sub(1); }
-
-  unsigned before() const noexcept { return before_; }
-
- private:
-  std::atomic<unsigned>& counter_;
-  const unsigned before_;
 };
 
 template <typename Number>
@@ -138,8 +124,9 @@ void* OpenSpace::create_segment(const space::SegmentOptions& options) {
 }
 
 void OpenSpace::barrier(std::uint32_t site) {
-  const Counted inside(in_barrier_);
-  if (inside.before() >= threads_) {
+  const unsigned others = in_barrier_.fetch_add(1);
+  const ScopeExit leave([this]() noexcept { in_barrier_.fetch_sub(1); });
+  if (others >= threads_) {
     throw Error(
         ErrorCode::invalid_argument,
         {.asked = "cannot wait in craton_space_barrier",
@@ -245,7 +232,9 @@ void OpenSpace::unlock(std::uint32_t mutex) {
 
 void OpenSpace::close() {
   agreement_.meet();
-  const observe::ClockPart clock = observe::ClockPart::read();  // first of all: all ranks read it now
+  const bool is_observed = !observed_.path.empty();
+  // First of all: all ranks read it now.
+  const observe::ClockPart clock = is_observed ? observe::ClockPart::read() : observe::ClockPart{};
   // What each tells: how many races had no room, the counters, the places of races.
   std::vector<std::byte> own;
   append(own, races_.left_out());
@@ -258,7 +247,6 @@ void OpenSpace::close() {
   const std::vector<space::RacePlace> places_here = races_.places();
   append(own, std::uint64_t{places_here.size()});
   for (const space::RacePlace& place : places_here) append(own, place);
-  const bool is_observed = !observed_.path.empty();
   if (is_observed) {
     const std::vector<std::byte> pieces = observe::own_pieces(job_.rank(), parts(), clock);
     own.insert(own.end(), pieces.begin(), pieces.end());

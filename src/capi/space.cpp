@@ -143,26 +143,27 @@ craton_status update(const char* function, const Word* word, Change&& change) no
   });
 }
 
-template <typename Word>
-craton_status fetch_add(const char* function, Word* word, Word addend, Word* previous) noexcept {
+/// The same. \param previous gets the value before; may be shared, or null
+template <typename Word, typename Change>
+craton_status fetch_update(const char* function, const Word* word, Word* previous, Change&& change) noexcept {
   Word found = 0;
   const craton_status status = update(function, word, [&](Word value) {
     found = value;
-    return static_cast<Word>(value + addend);
+    return change(value);
   });
   if (status == CRATON_OK && previous != nullptr) *previous = found;
   return status;
 }
 
 template <typename Word>
+craton_status fetch_add(const char* function, Word* word, Word addend, Word* previous) noexcept {
+  return fetch_update(function, word, previous,
+                      [addend](Word value) { return static_cast<Word>(value + addend); });
+}
+
+template <typename Word>
 craton_status exchange(const char* function, Word* word, Word desired, Word* previous) noexcept {
-  Word found = 0;
-  const craton_status status = update(function, word, [&](Word value) {
-    found = value;
-    return desired;
-  });
-  if (status == CRATON_OK && previous != nullptr) *previous = found;
-  return status;
+  return fetch_update(function, word, previous, [desired](Word /*value*/) { return desired; });
 }
 
 template <typename Word>
@@ -172,10 +173,8 @@ craton_status compare_exchange(const char* function, Word* word, Word* expected,
     check_pointer(function, expected, "expected");
     const Word wanted = *expected;
     Word found = 0;
-    const craton_status status = update(function, word, [&](Word value) {
-      found = value;
-      return value == wanted ? desired : value;
-    });
+    const craton_status status =
+        fetch_update(function, word, &found, [&](Word value) { return value == wanted ? desired : value; });
     if (status != CRATON_OK) return status;
     if (exchanged != nullptr) *exchanged = found == wanted ? 1 : 0;
     *expected = found;

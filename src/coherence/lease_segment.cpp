@@ -262,6 +262,33 @@ void LeaseSegment::close_to_reads(std::uint64_t index, Block& block) {
   if (pages_.access(index) == vm::Access::write) pages_.set_access(index, vm::Access::read);
 }
 
+/// Takes away access beyond `most` from blocks, neighbours with one system call; not from pinned or strong
+/// ones.
+/// \param indices in order, none twice
+/// \param is_due from which of them; asked under the state lock
+/// \returns from how many
+std::uint64_t LeaseSegment::close_to(vm::Access most, std::span<const std::uint64_t> indices,
+                                     FunctionRef<bool(std::uint64_t index, const Block& block)> is_due) {
+  for (const std::uint64_t index : indices) states_[index].state.lock();
+  const ScopeExit unlock([&]() noexcept {
+    for (const std::uint64_t index : indices) states_[index].state.unlock();
+  });
+  std::uint64_t closed = 0;
+  std::vector<vm::Run> runs;
+  for (const std::uint64_t index : indices) {
+    const Block& block = states_[index];
+    if (pages_.access(index) <= most || block.pinned || strong(index) || !is_due(index, block)) continue;
+    ++closed;
+    if (!runs.empty() && runs.back().first + runs.back().count == index) {
+      ++runs.back().count;
+    } else {
+      runs.push_back({.first = index, .count = 1});
+    }
+  }
+  if (!runs.empty()) pages_.set_access(runs, most);
+  return closed;
+}
+
 /// With `busy`. Bytes that other ranks have published are about to come into the copy. Where that is causal,
 /// the program must not find them before this rank has learnt what went before them: the next fault sees to
 /// that.

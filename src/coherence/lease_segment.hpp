@@ -149,6 +149,8 @@ class LeaseSegment final : public vm::FaultHandler {
   void make_twin(std::uint64_t index, Block& block);
   std::uint64_t open(std::uint64_t first, std::uint64_t count, vm::Access access);
   void close_to_reads(std::uint64_t index, Block& block);
+  std::uint64_t close_to(vm::Access most, std::span<const std::uint64_t> indices,
+                         FunctionRef<bool(std::uint64_t index, const Block& block)> is_due);
   void expect_arrival(std::uint64_t index, Block& block);
   void settle(std::uint64_t index, Block& block);
   void back_off(unsigned& round);

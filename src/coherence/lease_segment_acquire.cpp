@@ -141,26 +141,12 @@ bool LeaseSegment::renew(std::uint64_t index, Timestamp until) {
 /// Takes away access to the blocks, as far as they are still too old, in as few system calls as possible.
 void LeaseSegment::close_stale(Stale& stale) {
   std::vector<std::uint64_t>& close = stale.close;
-  if (close.empty()) return;
   std::sort(close.begin(), close.end());
   close.erase(std::unique(close.begin(), close.end()), close.end());
-  for (const std::uint64_t index : close) states_[index].state.lock();
-  const ScopeExit unlock([&]() noexcept {
-    for (const std::uint64_t index : close) states_[index].state.unlock();
-  });
-  std::vector<vm::Run> runs;
-  for (const std::uint64_t index : close) {
-    const Block& block = states_[index];
-    if (pages_.access(index) == vm::Access::none || block.pinned || strong(index) || usable(index, block))
-      continue;
-    Counters::add(counters_.invalidations);
-    if (!runs.empty() && runs.back().first + runs.back().count == index) {
-      ++runs.back().count;
-    } else {
-      runs.push_back({.first = index, .count = 1});
-    }
-  }
-  if (!runs.empty()) pages_.set_access(runs, vm::Access::none);
+  const std::uint64_t closed =
+      close_to(vm::Access::none, close,
+               [this](std::uint64_t index, const Block& block) { return !usable(index, block); });
+  Counters::add(counters_.invalidations, closed);
 }
 
 /// Brings copies up to date where they are, and opens those that were closed, all at a time: neighbours from

@@ -6,7 +6,6 @@
 
 #include "base/assert.hpp"
 #include "base/events.hpp"
-#include "base/scope_exit.hpp"
 #include "coherence/lease_release.hpp"
 #include "coherence/lease_segment.hpp"
 
@@ -59,24 +58,11 @@ void LeaseSegment::release_all(std::vector<WriteNotice>& notices) {
 /// Takes write access away from what is usually written in one of many releases (learn_gap), neighbours with
 /// one system call: they are published, and need not be looked at by the releases to come.
 void LeaseSegment::close_rarely_written(std::vector<std::uint64_t>& close) {
-  if (close.empty()) return;
   std::sort(close.begin(), close.end());
-  for (const std::uint64_t index : close) states_[index].state.lock();
-  const ScopeExit unlock([&]() noexcept {
-    for (const std::uint64_t index : close) states_[index].state.unlock();
-  });
-  std::vector<vm::Run> runs;
-  for (const std::uint64_t index : close) {
-    Block& block = states_[index];
+  close_to(vm::Access::read, close, [this](std::uint64_t /*index*/, const Block& block) {
     const bool may_be_sole = dials_.sole_copies && block.sole_delay == 0;  // and that is cheaper still
-    if (may_be_sole || block.pinned || strong(index) || pages_.access(index) != vm::Access::write) continue;
-    if (!runs.empty() && runs.back().first + runs.back().count == index) {
-      ++runs.back().count;
-    } else {
-      runs.push_back({.first = index, .count = 1});
-    }
-  }
-  if (!runs.empty()) pages_.set_access(runs, vm::Access::read);
+    return !may_be_sole;
+  });
 }
 
 /// Releases blocks whose home is not here, many at a time.

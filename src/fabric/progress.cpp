@@ -175,8 +175,7 @@ void Progress::wait_for_descriptors(int epoll_fd, TimeNs deadline_ns) {
   const timespec* limit = nullptr;
   if (deadline_ns != no_deadline) {
     const TimeNs left_ns = std::max<TimeNs>(deadline_ns - clock_.now_ns(), 0);
-    timeout.tv_sec = left_ns / 1'000'000'000;
-    timeout.tv_nsec = left_ns % 1'000'000'000;
+    timeout = timespec_of(left_ns);
     limit = &timeout;
   }
   if (::epoll_pwait2(epoll_fd, &event, 1, limit, nullptr) < 0 && errno == ENOSYS) {  // before Linux 5.11

@@ -1,7 +1,6 @@
 #include "fabric/wired_fabric.hpp"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include "base/signal_section.hpp"
 #include "fabric/offload/offload_transport.hpp"
 #include "fabric/packed_texts.hpp"
+#include "fabric/shm/fd_message.hpp"
 #include "fabric/tcp/addresses.hpp"
 #include "fabric/tcp/tcp_transport.hpp"
 #include "fiber/sanitizer.hpp"
@@ -48,27 +48,6 @@ void tell_sanitizer_received([[maybe_unused]] void* fabric) noexcept {
   __tsan_acquire(fabric);
 #endif
 }
-
-/// Of a user without privileges, no more descriptors may be under way between processes than the sender may
-/// have open, and the ranks of a host greet each other with two for each pair, before any of them receives
-/// some. While this lives, the limit is the hard one; the program never sees it.
-class ManyDescriptorsUnderWay {
- public:
-  ManyDescriptorsUnderWay() noexcept {
-    if (::getrlimit(RLIMIT_NOFILE, &before_) != 0) return;
-    const rlimit raised{.rlim_cur = before_.rlim_max, .rlim_max = before_.rlim_max};
-    is_raised_ = raised.rlim_cur != before_.rlim_cur && ::setrlimit(RLIMIT_NOFILE, &raised) == 0;
-  }
-  ~ManyDescriptorsUnderWay() {
-    if (is_raised_) ::setrlimit(RLIMIT_NOFILE, &before_);
-  }
-  ManyDescriptorsUnderWay(const ManyDescriptorsUnderWay&) = delete;
-  ManyDescriptorsUnderWay& operator=(const ManyDescriptorsUnderWay&) = delete;
-
- private:
-  rlimit before_{};
-  bool is_raised_ = false;
-};
 
 bool machine_has_rdma() {
   std::error_code ignored;
@@ -205,7 +184,7 @@ void WiredFabric::make_transports(Bootstrap& bootstrap, const WiredOptions& opti
 }
 
 void WiredFabric::connect_all(Bootstrap& bootstrap, const WiredOptions& options) {
-  const ManyDescriptorsUnderWay allowed;
+  const shm::ManyDescriptorsUnderWay allowed;
   const std::vector<std::string> all = bootstrap.exchange(
       pack({shm_ != nullptr ? shm_->address() : "", network_ != nullptr ? network_->address() : ""}));
   for (Rank peer = 0; peer < size(); ++peer) {

@@ -5,15 +5,12 @@
 #include <poll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <cstddef>
-#include <cstring>
 #include <fstream>
 #include <map>
 #include <string>
@@ -21,6 +18,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/unix_socket.hpp"
 
 namespace craton::job {
 
@@ -31,27 +29,13 @@ constexpr std::string_view name_begin = "craton-job-";
 constexpr int answer_ms = 5'000;
 constexpr const char* no_answer = "its launcher does not answer (is it stopped?)";
 
-socklen_t abstract_address(std::string_view name, sockaddr_un& address) {
-  address = {};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path + 1, name.data(), std::min(name.size(), sizeof address.sun_path - 1));
-  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-}
-
-bool is_same_user(int socket) {
-  ucred peer{};
-  socklen_t bytes = sizeof peer;
-  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.uid == ::geteuid();
-}
-
 /// Nobody can take the name before: its end is random.
 UniqueFd listen_for_watchers() {
   std::uint64_t end = 0;
   if (::getrandom(&end, sizeof end, 0) != static_cast<ssize_t>(sizeof end)) return {};
   UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_un address{};
-  const socklen_t bytes = abstract_address(fmt::format("{}{}-{:016x}", name_begin, ::getpid(), end), address);
-  if (!listener || ::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), bytes) != 0 ||
+  const AbstractAddress address(fmt::format("{}{}-{:016x}", name_begin, ::getpid(), end));
+  if (!listener || ::bind(listener.get(), address.get(), address.bytes()) != 0 ||
       ::listen(listener.get(), static_cast<int>(Watchers::watchers_most)) != 0)
     return {};
   return listener;
@@ -62,9 +46,8 @@ UniqueFd listen_for_watchers() {
 UniqueFd connect_to(const std::string& name) {
   // Blocking, it would wait for as long as that listener likes.
   UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_un address{};
-  const socklen_t bytes = abstract_address(name, address);
-  if (!socket || ::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), bytes) != 0) return {};
+  const AbstractAddress address(name);
+  if (!socket || ::connect(socket.get(), address.get(), address.bytes()) != 0) return {};
   if (is_same_user(socket.get()) && ::fcntl(socket.get(), F_SETFL, 0) == 0) return socket;
   errno = EACCES;
   return {};
@@ -78,7 +61,7 @@ std::multimap<pid_t, std::string> named_launchers() {
     const std::size_t at = line.rfind(" @");
     if (at == std::string::npos) continue;
     const std::string name = line.substr(at + 2);
-    if (!name.starts_with(name_begin) || name.size() >= sizeof sockaddr_un{}.sun_path) continue;
+    if (!name.starts_with(name_begin) || name.size() > AbstractAddress::name_bytes_most) continue;
     pid_t pid = 0;
     const char* const digits = name.data() + name_begin.size();
     const auto [end, error] = std::from_chars(digits, name.data() + name.size(), pid);

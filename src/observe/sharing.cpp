@@ -111,10 +111,6 @@ const std::map<std::string, Named>& names_of(const Block& block) {
 /// One rank may use the same words many thousand times.
 constexpr std::size_t ranges_most = 256;
 
-bool is_fault(Kind kind) {
-  return kind == Kind::read_fault || kind == Kind::write_fault;
-}
-
 /// Of an allocation: the call, not what is behind it.
 std::uint64_t caller_of(const Event& allocation) {
   return allocation.code - 1;

@@ -36,10 +36,6 @@ class Names {
   std::map<std::uint64_t, std::string> lines_;
 };
 
-bool is_of_fault(Kind kind) {
-  return kind == Kind::read_fault || kind == Kind::write_fault;
-}
-
 }  // namespace
 
 std::string trace_as_json(const Record& record, Symbols& symbols) {
@@ -50,7 +46,7 @@ std::string trace_as_json(const Record& record, Symbols& symbols) {
       for (const Event& event : thread.events) {
         first_ns = std::min(first_ns, event.start_ns);
         addresses.push_back(event.region);
-        if (is_of_fault(event.kind)) addresses.push_back(event.code);
+        if (is_fault(event.kind)) addresses.push_back(event.code);
       }
     }
   }
@@ -83,7 +79,7 @@ std::string trace_as_json(const Record& record, Symbols& symbols) {
             event.kind == Kind::compute ? "region" : kind, rank, thread.number,
             static_cast<double>(event.start_ns - first_ns) / us, static_cast<double>(event.duration_ns) / us);
         if (event.kind != Kind::compute) fmt::format_to(out, R"("region":"{}",)", names.region(event.region));
-        if (is_of_fault(event.kind)) fmt::format_to(out, R"("line":"{}",)", names.line(event.code));
+        if (is_fault(event.kind)) fmt::format_to(out, R"("line":"{}",)", names.line(event.code));
         if (event.address != 0) fmt::format_to(out, R"("address":"{:#x}",)", event.address);
         fmt::format_to(out, R"("bytes":{},"messages":{}}}}})", event.bytes, event.messages);
       }

@@ -83,7 +83,11 @@ Image::Image() {
                         .own_code = reinterpret_cast<std::uintptr_t>(&collect)};
   ::dl_iterate_phdr(&collect, &collecting);
   for (LoadedObject& object : objects_) {
-    if (!object.shared) continue;
+    // Elsewhere no large variable can lie, and the table of symbols to be read may be large itself.
+    const bool has_room =
+        std::any_of(object.writable.begin(), object.writable.end(),
+                    [](const AddressSpan& span) { return span.end - span.begin >= large_variable_bytes; });
+    if (!object.shared || !has_room) continue;
     object.large_variables = find_large_variables(object.path, object.base);
     for (const AddressSpan& span : object.large_variables) fingerprint_.add(span.begin).add(span.end);
   }

@@ -7,6 +7,7 @@
 #include <ctime>
 #include <memory>
 
+#include "base/clock.hpp"
 #include "posix/monitor.hpp"
 #include "posix/real.hpp"
 
@@ -29,11 +30,9 @@ const void* address_of(pthread_t thread) noexcept {
 /// The real one. \returns 0 or an error number
 int join_here(pthread_t thread, TimeNs patience_ns, void** result) noexcept {
   if (patience_ns == no_deadline) return CRATON_REAL(pthread_join)(thread, result);
-  timespec until{};
-  ::clock_gettime(CLOCK_MONOTONIC, &until);
-  until.tv_nsec += patience_ns % 1'000'000'000;
-  until.tv_sec += patience_ns / 1'000'000'000 + until.tv_nsec / 1'000'000'000;
-  until.tv_nsec %= 1'000'000'000;
+  // Bounded, for the clock of the host that asks may be behind this one's.
+  const TimeNs now_ns = SteadyClock().now_ns();
+  const timespec until = timespec_of(now_ns + std::min(patience_ns, no_deadline - now_ns));
   return CRATON_REAL(pthread_clockjoin_np)(thread, result, CLOCK_MONOTONIC, &until);
 }
 

@@ -69,4 +69,21 @@ std::vector<AddressSpan> find_large_variables(const std::string& path, std::uint
   return spans;
 }
 
+std::vector<DataPart> divide_data(const AddressSpan& data, const std::vector<AddressSpan>& large_variables,
+                                  std::size_t block_bytes) {
+  const auto down = [block_bytes](std::uintptr_t address) { return address / block_bytes * block_bytes; };
+  std::vector<DataPart> parts;
+  std::uintptr_t next = data.begin;
+  for (const AddressSpan& variables : large_variables) {
+    const AddressSpan whole{.begin = down(std::max(variables.begin, next) + block_bytes - 1),
+                            .end = down(std::min(variables.end, data.end))};
+    if (whole.begin >= whole.end) continue;
+    if (whole.begin > next) parts.push_back({.span = {next, whole.begin}, .is_large = false});
+    parts.push_back({.span = whole, .is_large = true});
+    next = whole.end;
+  }
+  if (next < data.end) parts.push_back({.span = {next, data.end}, .is_large = false});
+  return parts;
+}
+
 }  // namespace craton::posix

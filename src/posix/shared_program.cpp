@@ -20,6 +20,7 @@
 #include "omp/process.hpp"
 #include "omp/settings.hpp"
 #include "posix/descriptors.hpp"
+#include "posix/large_variables.hpp"
 #include "posix/needs.hpp"
 #include "posix/pages.hpp"
 #include "posix/real.hpp"
@@ -149,40 +150,11 @@ void SharedProgram::agree_on_image(space::Agreement& agreement) {
 
 /// What the loader and the constructors of libraries have made of the program's data at rank 0 is what all
 /// see.
-namespace {
-
-/// A part of a program's data that becomes a segment.
-struct DataPart {
-  AddressSpan span;
-  bool is_large;  ///< nothing but large variables
-};
-
-/// Blocks of large variables are large as those of large allocations are: fewer faults, comparisons and
-/// notices. At both ends of them remains what is not a whole block.
-std::vector<DataPart> divide(const AddressSpan& data, const std::vector<AddressSpan>& large_variables) {
-  constexpr std::uintptr_t block = capi::large_block_bytes;
-  const auto down = [](std::uintptr_t address) { return address / block * block; };
-  std::vector<DataPart> parts;
-  std::uintptr_t next = data.begin;
-  for (const AddressSpan& variables : large_variables) {
-    const AddressSpan whole{.begin = down(std::max(variables.begin, next) + block - 1),
-                            .end = down(std::min(variables.end, data.end))};
-    if (whole.begin >= whole.end) continue;
-    if (whole.begin > next) parts.push_back({.span = {next, whole.begin}, .is_large = false});
-    parts.push_back({.span = whole, .is_large = true});
-    next = whole.end;
-  }
-  if (next < data.end) parts.push_back({.span = {next, data.end}, .is_large = false});
-  return parts;
-}
-
-}  // namespace
-
 void SharedProgram::share_data() {
   for (const LoadedObject& object : image_.objects()) {
     if (!object.shared) continue;
     for (const AddressSpan& span : object.writable) {
-      for (const DataPart& part : divide(span, object.large_variables))
+      for (const DataPart& part : divide_data(span, object.large_variables, capi::large_block_bytes))
         share_part(part.span, fmt::format("{} of {}", part.is_large ? "arrays" : "data", object.name()),
                    part.is_large ? capi::large_block_bytes : page_bytes);
     }

@@ -152,7 +152,6 @@ Space::~Space() {
   protocol_.set_fence_listener(nullptr);
   owned_.reset();
   segments_.clear();
-  vm::remove_reserved_addresses(reservation_->base());
 }
 
 /// Signals are for the program's own threads.
@@ -191,10 +190,7 @@ std::unique_ptr<vm::Reservation> Space::reserve(std::size_t wanted) {
       }
       const std::vector<std::uint64_t> had = agreement_.gather(reservation != nullptr ? 1 : 0);
       const auto without = std::find(had.begin(), had.end(), 0);
-      if (without == had.end()) {
-        vm::add_reserved_addresses(reservation->base(), reservation->bytes());
-        return reservation;
-      }
+      if (without == had.end()) return reservation;
       if (reservation != nullptr)
         last = fmt::format("rank {} cannot have the addresses from {:#x} on", without - had.begin(), base);
     }

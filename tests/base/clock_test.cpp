@@ -23,6 +23,14 @@ TEST(SteadyClock, NeverGoesBackAndAgreesWithTheSystem) {
   EXPECT_LE(last, static_cast<TimeNs>(system.tv_sec) * 1'000'000'000 + system.tv_nsec);
 }
 
+TEST(TimespecOf, DividesAtSeconds) {
+  const timespec time = timespec_of(3'000'000'007);
+  EXPECT_EQ(time.tv_sec, 3);
+  EXPECT_EQ(time.tv_nsec, 7);
+  EXPECT_EQ(timespec_of(999'999'999).tv_sec, 0);
+  EXPECT_EQ(timespec_of(no_deadline).tv_nsec, no_deadline % 1'000'000'000);
+}
+
 TEST(ManualClock, StandsStillUntilTurned) {
   ManualClock clock;
   const Clock& seen = clock;

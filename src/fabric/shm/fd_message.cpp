@@ -90,4 +90,14 @@ ReceiveOutcome receive_fd_message(int socket, ReceivedFdMessage& received) noexc
                                                                       : ReceiveOutcome::malformed;
 }
 
+ManyDescriptorsUnderWay::ManyDescriptorsUnderWay() noexcept {
+  if (::getrlimit(RLIMIT_NOFILE, &before_) != 0) return;
+  const rlimit raised{.rlim_cur = before_.rlim_max, .rlim_max = before_.rlim_max};
+  is_raised_ = raised.rlim_cur != before_.rlim_cur && ::setrlimit(RLIMIT_NOFILE, &raised) == 0;
+}
+
+ManyDescriptorsUnderWay::~ManyDescriptorsUnderWay() {
+  if (is_raised_) ::setrlimit(RLIMIT_NOFILE, &before_);
+}
+
 }  // namespace craton::fabric::shm

@@ -3,6 +3,8 @@
 /// (SOCK_SEQPACKET keeps their boundaries).
 #pragma once
 
+#include <sys/resource.h>
+
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -41,5 +43,20 @@ bool send_fd_message(int socket, const FdMessage& message, int first_fd = -1, in
 
 /// Never blocks.
 ReceiveOutcome receive_fd_message(int socket, ReceivedFdMessage& received) noexcept;
+
+/// Of a user without privileges, no more descriptors may be under way between processes than the sender may
+/// have open, and the ranks of a host greet each other with two for each pair, before any of them receives
+/// some. While this lives, the limit is the hard one; the program never sees it.
+class ManyDescriptorsUnderWay {
+ public:
+  ManyDescriptorsUnderWay() noexcept;
+  ~ManyDescriptorsUnderWay();
+  ManyDescriptorsUnderWay(const ManyDescriptorsUnderWay&) = delete;
+  ManyDescriptorsUnderWay& operator=(const ManyDescriptorsUnderWay&) = delete;
+
+ private:
+  rlimit before_{};
+  bool is_raised_ = false;
+};
 
 }  // namespace craton::fabric::shm

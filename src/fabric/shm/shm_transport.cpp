@@ -4,19 +4,18 @@
 #include <fmt/format.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cerrno>
-#include <cstring>
 
 #include "base/assert.hpp"
 #include "base/error.hpp"
 #include "base/option_table.hpp"
 #include "base/ring_log.hpp"
+#include "base/unix_socket.hpp"
 #include "fabric/shm/fd_message.hpp"
 
 namespace craton::fabric::shm {
@@ -42,15 +41,6 @@ std::string random_name() {
   return name;
 }
 
-/// An address in the abstract namespace: no file is left, whatever happens.
-socklen_t abstract_address(const std::string& name, sockaddr_un& address) {
-  address = {};
-  address.sun_family = AF_UNIX;
-  CRATON_ASSERT(name.size() < sizeof address.sun_path);
-  std::memcpy(address.sun_path + 1, name.data(), name.size());
-  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-}
-
 void watch(int epoll_fd, int fd, std::uint64_t tag) {
   epoll_event event{};
   event.events = EPOLLIN;
@@ -70,12 +60,6 @@ void expect_gone(int cause, const std::string& asked) {
   if (cause == EPIPE || cause == ECONNRESET || cause == ENOTCONN) return;
   throw Error::from_errno(asked, cause, "ulimit -n bounds the descriptors of a user that are under way",
                           "ulimit -n $(ulimit -Hn)");
-}
-
-bool same_user(int socket) {
-  ucred peer{};
-  socklen_t bytes = sizeof peer;
-  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.uid == ::geteuid();
 }
 
 }  // namespace
@@ -106,10 +90,8 @@ ShmTransport::ShmTransport(Rank rank, std::vector<Rank> neighbours, const JobSec
   sockets_.reset(::epoll_create1(EPOLL_CLOEXEC));
   listener_.reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!sockets_ || !listener_) throw Error::from_errno("cannot create a Unix socket", errno, "ulimit -n");
-  sockaddr_un own{};
-  const socklen_t bytes = abstract_address(address_, own);
-  if (::bind(listener_.get(), reinterpret_cast<sockaddr*>(&own), bytes) != 0 ||
-      ::listen(listener_.get(), SOMAXCONN) != 0) {
+  const AbstractAddress own(address_);
+  if (::bind(listener_.get(), own.get(), own.bytes()) != 0 || ::listen(listener_.get(), SOMAXCONN) != 0) {
     throw Error::from_errno("cannot listen on a Unix socket of the abstract namespace", errno);
   }
   watch(sockets_.get(), listener_.get(), tag_listener);
@@ -138,14 +120,13 @@ void ShmTransport::connect(Rank peer, const std::string& address) {
   Neighbour& neighbour = *find(peer);
   UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!socket) throw Error::from_errno("cannot create a Unix socket", errno, "ulimit -n");
-  sockaddr_un remote{};
-  const socklen_t bytes = abstract_address(address, remote);
-  if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&remote), bytes) != 0) {
+  const AbstractAddress remote(address);
+  if (::connect(socket.get(), remote.get(), remote.bytes()) != 0) {
     throw Error::from_errno(fmt::format("rank {} cannot reach rank {} over shared memory", rank_, peer),
                             errno, {},
                             "the ranks of a node must share a network namespace; else use --isolate-nodes");
   }
-  if (!same_user(socket.get())) {
+  if (!is_same_user(socket.get())) {
     throw Error(ErrorCode::permission,
                 {.asked = fmt::format("rank {} cannot reach rank {} over shared memory", rank_, peer),
                  .happened = "the other process runs as another user",
@@ -183,7 +164,7 @@ void ShmTransport::accept_strangers() {
     std::erase_if(strangers_, [&](const Stranger& stranger) {
       return now_ns - stranger.since_ns > stranger_patience_ns;
     });
-    if (strangers_.size() >= neighbours_.size() + max_strangers || !same_user(socket.get())) {
+    if (strangers_.size() >= neighbours_.size() + max_strangers || !is_same_user(socket.get())) {
       process_log().write({"shm: dropped a connection of another user, or one too many"});
       continue;
     }

@@ -11,11 +11,11 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <sstream>
 
 #include "base/error.hpp"
+#include "base/host.hpp"
 
 namespace craton::fabric::tcp {
 
@@ -116,8 +116,7 @@ std::uint16_t port_of(int listener) {
 }  // namespace
 
 std::string network_identity() {
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  std::string boot = boot_id();
   struct stat status {};
   // Without /proc, ranks of one host do not recognise each other, and use the addresses of interfaces.
   if (::stat("/proc/self/ns/net", &status) != 0) return boot;

@@ -145,8 +145,7 @@ void Connection::expire_at(TimeNs due_ns) {
   const TimeNs left_ns =
       static_cast<TimeNs>(current.it_value.tv_sec) * 1'000'000'000 + current.it_value.tv_nsec;
   if (left_ns != 0 && shared_.clock.now_ns() + left_ns <= due_ns) return;
-  const itimerspec when{.it_interval = {},
-                        .it_value = {.tv_sec = due_ns / 1'000'000'000, .tv_nsec = due_ns % 1'000'000'000}};
+  const itimerspec when{.it_interval = {}, .it_value = timespec_of(due_ns)};
   ::timerfd_settime(shared_.timer_fd, TFD_TIMER_ABSTIME, &when, nullptr);
 }
 
