@@ -86,6 +86,25 @@ class Exclusive {
   /// When all ranks have stopped using strong blocks; the caller sees to a barrier.
   void stop() noexcept;
 
+  /// Of a thread that is in Fabric::wait_until for something that other ranks do, a barrier for instance,
+  /// with has_release() among what it waits for, and without a lock of the protocol. While one exists,
+  /// releases for the sake of other ranks wake no service thread: often it is that thread which runs the
+  /// handler.
+  class Helper {
+   public:
+    explicit Helper(Exclusive& exclusive) noexcept;
+    Helper(const Helper&) = delete;
+    Helper& operator=(const Helper&) = delete;
+    ~Helper();
+
+   private:
+    Exclusive& exclusive_;
+  };
+  bool has_release() const noexcept { return releases_due_.load() != 0; }
+  /// Makes one, if one is still due. Nothing else: who waits in a barrier must not acquire what another
+  /// thread of its rank knows, which may be that barrier's. Blocks. \throws Error peer_lost
+  void help_releasing();
+
   /// Makes blocks strong or weak until they are told otherwise; automatic, of a segment that is so by its
   /// dial: a strong one may become weak again by itself. Any thread; blocks, for a round of messages a block.
   /// \throws Error not_supported: a block is pinned, or has a store; invalid_argument; peer_lost
@@ -173,7 +192,8 @@ class Exclusive {
 
   // The service thread (exclusive_service.cpp).
   void later(Copy& copy, const ExclusiveMessage& work);
-  bool take_work(ExclusiveMessage& work);
+  enum class Work : std::uint8_t { any, release };
+  bool take_work(Work kind, ExclusiveMessage& work);
   void do_work(const ExclusiveMessage& work);
   void wake_service();
   void fill(const Place& at, fabric::Rank source);
@@ -204,6 +224,8 @@ class Exclusive {
   StateLock work_lock_;
   Copy* first_work_ = nullptr;
   Copy* last_work_ = nullptr;
+  std::atomic<std::uint32_t> releases_due_{0};  ///< of the work: `serve`
+  std::atomic<std::uint32_t> helpers_{0};
   std::atomic<std::uint32_t> service_calls_{0};  ///< what the service thread sleeps on
   std::atomic<bool> stopping_{false};
   std::atomic<bool> started_{false};

@@ -138,16 +138,41 @@ void Exclusive::later(Copy& copy, const ExclusiveMessage& work) {
     copy.next_work = nullptr;
     (first_work_ == nullptr ? first_work_ : last_work_->next_work) = &copy;
     last_work_ = &copy;
+    if (work.kind == Kind::serve) releases_due_.fetch_add(1);
   }
+  // A helper that leaves does it the other way round: it finds what is due, or we find it gone.
+  if (work.kind == Kind::serve && helpers_.load() != 0) return fabric_.notify();
   wake_service();
 }
 
-bool Exclusive::take_work(ExclusiveMessage& work) {
+bool Exclusive::take_work(Work kind, ExclusiveMessage& work) {
   const StateGuard guard(work_lock_);
-  if (first_work_ == nullptr) return false;
-  work = first_work_->work;
-  first_work_ = first_work_->next_work;
+  Copy* before = nullptr;
+  Copy* copy = first_work_;
+  while (copy != nullptr && kind == Work::release && copy->work.kind != Kind::serve) {
+    before = copy;
+    copy = copy->next_work;
+  }
+  if (copy == nullptr) return false;
+  work = copy->work;
+  (before == nullptr ? first_work_ : before->next_work) = copy->next_work;
+  if (copy == last_work_) last_work_ = before;
+  if (work.kind == Kind::serve) releases_due_.fetch_sub(1);
   return true;
+}
+
+Exclusive::Helper::Helper(Exclusive& exclusive) noexcept : exclusive_(exclusive) {
+  exclusive_.helpers_.fetch_add(1);
+}
+
+Exclusive::Helper::~Helper() {
+  exclusive_.helpers_.fetch_sub(1);
+  if (exclusive_.has_release()) exclusive_.wake_service();
+}
+
+void Exclusive::help_releasing() {
+  ExclusiveMessage work;
+  if (take_work(Work::release, work)) do_work(work);
 }
 
 void Exclusive::wake_service() {
@@ -168,7 +193,7 @@ void Exclusive::serve() {
         due_ns_.store(directory_.due_ns());
       }
       for (const ExclusiveDirectory::Order& order : orders) send(order.to, order.message);
-      for (ExclusiveMessage work; take_work(work);) do_work(work);
+      for (ExclusiveMessage work; take_work(Work::any, work);) do_work(work);
       fabric_.sleep_while(service_calls_, calls, due_ns_.load());
     }
   } catch (const Error& error) {

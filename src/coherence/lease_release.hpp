@@ -131,6 +131,8 @@ class LeaseRelease {
   }
   /// By which all code waits that fences may run several times at a time.
   Interleaver& waits() noexcept { return waits_; }
+  /// Null where no block can be strong.
+  Exclusive* strong_blocks() noexcept { return exclusive_; }
 
  private:
   friend class Exclusive;

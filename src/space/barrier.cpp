@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <utility>
 
 #include "base/assert.hpp"
 #include "base/events.hpp"
 #include "coherence/block_lock.hpp"
+#include "coherence/exclusive.hpp"
 #include "fiber/system.hpp"
 
 namespace craton::space {
@@ -221,18 +223,27 @@ void Barrier::wait_for_links(FunctionRef<bool()> condition, unsigned polls, cons
   }
   wake_told();
   const std::atomic_ref sleeps(own_words().sleeps.words[0]);
+  coherence::Exclusive* const strong = protocol_.strong_blocks();
+  const auto has_release = [&] { return strong != nullptr && strong->has_release(); };
+  const auto can_run = [&] { return meanwhile != nullptr && meanwhile->can_run(); };
   for (;;) {
-    sleeps.store(1, std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    bool arrived = false;
-    const fabric::Status waited = fabric_.wait_until([&] {
-      arrived = condition();
-      return arrived || fabric_.lost_ranks() != 0 || (meanwhile != nullptr && meanwhile->can_run());
-    });
-    sleeps.store(0, std::memory_order_relaxed);
-    if (arrived) return;
-    if (waited != fabric::Status::ok || fabric_.lost_ranks() != 0) coherence::throw_lost(fabric_);
-    meanwhile->run();
+    {
+      std::optional<coherence::Exclusive::Helper> helper;
+      if (strong != nullptr) helper.emplace(*strong);
+      sleeps.store(1, std::memory_order_relaxed);
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+      bool arrived = false;
+      const fabric::Status waited = fabric_.wait_until([&] {
+        arrived = condition();
+        return arrived || fabric_.lost_ranks() != 0 || has_release() || can_run();
+      });
+      sleeps.store(0, std::memory_order_relaxed);
+      if (arrived) return;
+      if (waited != fabric::Status::ok || fabric_.lost_ranks() != 0) coherence::throw_lost(fabric_);
+      if (has_release()) strong->help_releasing();
+    }
+    // Not as a helper: that may take long.
+    if (can_run()) meanwhile->run();
   }
 }
 
