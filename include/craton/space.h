@@ -226,7 +226,8 @@ CRATON_API craton_status craton_mutex_create_together(craton_mutex* mutex);
  */
 CRATON_API craton_status craton_mutex_lock(craton_mutex mutex);
 
-/** The same, but does not wait for a holder: *locked gets 1, or 0 if somebody else holds it. */
+/** The same, but does not wait for a holder: *locked gets 1, or 0 if somebody else holds it, or is waiting
+ * for it. */
 CRATON_API craton_status craton_mutex_trylock(craton_mutex mutex, int* locked);
 
 /**

@@ -147,9 +147,10 @@ fabric::Rank BlockLock::lock(std::uint64_t block, std::atomic<std::uint32_t>& an
     answer.store(wait, std::memory_order_relaxed);
     std::uint64_t seen = words_.exchange_link(at, block, link::unlocked, link::to(self));
     if (seen == link::unlocked) return at;
-    if (seen == link::locked) {
-      seen = words_.exchange_link(at, block, link::locked, link::to(self));
-      if (seen == link::locked) {
+    if (!link::is_rank(seen)) {
+      const std::uint64_t state = seen;  // also behind one that only tries, which tells who follows it
+      seen = words_.exchange_link(at, block, state, link::to(self));
+      if (seen == state) {
         Counters::add(counters_.lock_waits);
         const auto answered = [&] {
           return answer.load(std::memory_order_acquire) != wait || fabric_.lost_ranks() != 0;
@@ -161,7 +162,7 @@ fabric::Rank BlockLock::lock(std::uint64_t block, std::atomic<std::uint32_t>& an
         continue;
       }
     }
-    // Unlocked in between: the same again. Taken in between: on to who has it.
+    // Unlocked or got in between: the same again. Taken in between: on to who has it.
     if (link::is_rank(seen)) at = link::rank(seen);
   }
 }
@@ -172,25 +173,37 @@ bool BlockLock::try_lock(std::uint64_t block, fabric::Rank& before) {
   const std::uint64_t own = words_.exchange_link(self, block, link::unlocked, link::locked);
   if (own == link::unlocked) return true;
   if (!link::is_rank(own)) return false;  // another thread of this rank holds it
-  words_.set_own_link(block, link::locked);
+  words_.set_own_link(block, link::trying);
   for (fabric::Rank at = link::rank(own);;) {
     const std::uint64_t seen = words_.exchange_link(at, block, link::unlocked, link::to(self));
     if (seen == link::unlocked) {
       before = at;
+      words_.exchange_link(self, block, link::trying, link::locked);  // unless somebody has queued behind us
       return true;
     }
     if (link::is_rank(seen)) {
       at = link::rank(seen);
       continue;
     }
+    // Whether it will have the lock shows soon: those who try wait for one another only towards the lock.
+    if (seen == link::trying) {
+      pause();
+      continue;
+    }
     // It is held. Whoever has queued behind us meanwhile must not wait for us.
-    const std::uint64_t behind = words_.exchange_link(self, block, link::locked, link::to(at));
-    if (behind != link::locked) {
+    const std::uint64_t behind = words_.exchange_link(self, block, link::trying, link::to(at));
+    if (behind != link::trying) {
       words_.set_own_link(block, link::to(at));
       tell_(context_, link::rank(behind), block, again);
     }
     return false;
   }
+}
+
+void BlockLock::pause() {
+  constexpr TimeNs moment_ns = 20'000;
+  static_cast<void>(waits_.wait_until([] { return false; }, fabric_.clock().now_ns() + moment_ns));
+  if (fabric_.lost_ranks() != 0) throw_lost(fabric_);
 }
 
 void BlockLock::unlock(std::uint64_t block) {

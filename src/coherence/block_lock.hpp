@@ -128,13 +128,16 @@ class BlockLock {
 
   /// Takes the lock if this rank was the last to have it and nobody has it now. Costs an atomic instruction.
   bool try_lock_own(std::uint64_t block);
-  /// Takes the lock if nobody has it now, wherever it is. Blocks for the network only.
-  /// \param before gets the rank that had it before, if it was taken
+  /// Takes the lock if nobody has it now, wherever it is; fails only if somebody had it, or awaited it, in
+  /// the meantime. Blocks for the network only, and while others try. \param before gets the rank that had it
+  /// before, if it was taken
   bool try_lock(std::uint64_t block, fabric::Rank& before);
   /// Takes the lock. Blocks. \param answer set by the message of the rank before us
   /// \returns the rank that had it before; this rank, if that was us. \throws Error peer_lost
   fabric::Rank lock(std::uint64_t block, std::atomic<std::uint32_t>& answer);
   void unlock(std::uint64_t block);
+  /// A moment, for who waits for what is over soon and tells nobody. \throws Error peer_lost
+  void pause();
 
  private:
   fabric::Fabric& fabric_;

@@ -2,7 +2,7 @@
 /// What each rank keeps of each block where all ranks reach it by get, put and compare-exchange, and the
 /// meaning of those words.
 ///
-///     link       unlocked │ locked │ the rank that took the block next        on the way to the home (3.5.4)
+///     link       unlocked │ locked │ trying │ the rank that took it next      on the way to the home (3.5.4)
 ///     lease      open until a time │ closed │ moved                           open only at the home
 ///     write_ts   when the home was written last
 ///     sharers    a bit a rank that has a copy (directory only)
@@ -36,7 +36,9 @@ static_assert(sizeof(BlockWords) == 64);
 namespace link {
 inline constexpr std::uint64_t unlocked = 1;
 inline constexpr std::uint64_t locked = 2;
-inline constexpr std::uint64_t first_rank = 3;
+/// The rank is on its way to take the lock if nobody has it, and may not get it.
+inline constexpr std::uint64_t trying = 3;
+inline constexpr std::uint64_t first_rank = 4;
 inline constexpr std::uint64_t to(fabric::Rank rank) noexcept {
   return first_rank + rank;
 }

@@ -43,6 +43,7 @@ Heap::Fresh Heap::allocate_fresh(std::size_t bytes) {
   if (wanted > HeapChunks::slot_bytes_most) {
     const std::size_t chunks = wanted / heap_chunk_bytes + (wanted % heap_chunk_bytes != 0 ? 1 : 0);
     const auto most = static_cast<std::size_t>(chunk_count_) + 1;  // one that there is not
+    give_spares(HeapChunks::spares_kept);                          // rather than that the heap grows
     const auto [run, is_zero] = take_run(static_cast<ChunkIndex>(std::min(chunks, most)), wanted);
     chunks_.add_large(run, wanted);
     return {.begin = segment_.data() + run.first * heap_chunk_bytes, .is_zero = is_zero};
@@ -59,7 +60,8 @@ Heap::Fresh Heap::allocate_fresh(std::size_t bytes) {
 
 /// Its former users' writes are known here when it returns.
 Heap::TakenRun Heap::take_run(ChunkIndex chunks, std::size_t for_bytes) {
-  const Message taken = ask(keeper, Kind::take, 0, chunks);
+  Message taken = ask(keeper, Kind::take, 0, chunks);
+  if (taken.finding != HeapFinding::found && give_spares(0)) taken = ask(keeper, Kind::take, 0, chunks);
   if (taken.finding != HeapFinding::found) {
     throw Error(ErrorCode::out_of_resources,
                 {.asked = fmt::format("cannot allocate {} bytes of the shared heap", for_bytes),
@@ -103,7 +105,8 @@ void Heap::free(void* pointer) {
     space_.publish();
     const HeapFinding finding = ask_owner(Kind::free, offset).finding;
     if (finding != HeapFinding::found) refuse(pointer, finding);
-    return give_spares();
+    give_spares(HeapChunks::spares_kept);
+    return;
   }
   if (freed.finding != HeapFinding::found) refuse(pointer, freed.finding);
   if (freed.run.has_value()) {
@@ -111,19 +114,21 @@ void Heap::free(void* pointer) {
     tell_given(*freed.run, fabric_.rank());
     return;
   }
-  give_spares();
+  give_spares(HeapChunks::spares_kept);
 }
 
-/// Others may have freed what was in them, so this rank learns of it first.
-void Heap::give_spares() {
-  const std::optional<ChunkIndex> spare = chunks_.take_spare();
-  if (!spare.has_value()) return;
+/// All spare chunks but so many. Others may have freed what was in them, so this rank learns of it first.
+/// \returns false if there were none
+bool Heap::give_spares(std::size_t kept) {
+  const std::vector<ChunkIndex> spares = chunks_.take_spares(kept);
+  if (spares.empty()) return false;
   const std::lock_guard learning(learning_);
   const HeapChunks::Freers freers = chunks_.take_freers();
   for (const fabric::Rank rank : freers.ranks) space_.learn(rank);
   learnt_.store(freers.frees, std::memory_order_release);
   space_.publish();
-  tell_given({.first = *spare, .chunks = 1}, fabric_.rank());
+  for (const ChunkIndex spare : spares) tell_given({.first = spare, .chunks = 1}, fabric_.rank());
+  return true;
 }
 
 void Heap::refuse(const void* pointer, HeapFinding finding) const {
@@ -209,7 +214,7 @@ void Heap::arrived(void* self, fabric::Rank source, const std::byte* payload, st
       return;
     case Kind::give:
       CRATON_ASSERT(heap.fabric_.rank() == keeper);
-      CRATON_ASSERT(message.giver < heap.fabric_.size());
+      CRATON_ASSERT((message.giver < heap.fabric_.size() || message.giver == every_rank));
       heap.runs_.give(
           {.first = static_cast<ChunkIndex>(message.first), .chunks = static_cast<ChunkIndex>(message.count)},
           message.giver);
@@ -232,8 +237,9 @@ void Heap::answer(fabric::Rank source, const Message& question) {
         const std::vector<fabric::Rank> givers = runs_.givers({.first = *first, .chunks = chunks});
         reply.finding = HeapFinding::found;
         reply.first = *first;
-        reply.givers_told =
-            givers.size() <= ranks_told ? static_cast<std::uint32_t>(givers.size()) : all_ranks;
+        const bool are_all =
+            givers.size() > ranks_told || std::find(givers.begin(), givers.end(), every_rank) != givers.end();
+        reply.givers_told = are_all ? all_ranks : static_cast<std::uint32_t>(givers.size());
         std::copy_n(givers.begin(), std::min<std::size_t>(givers.size(), ranks_told), reply.givers.begin());
       }
       break;
@@ -251,7 +257,7 @@ void Heap::answer(fabric::Rank source, const Message& question) {
       CRATON_ASSERT(question.first / heap_chunk_bytes < chunk_count_);
       const HeapChunks::Freed freed = chunks_.free(question.first, source);
       reply.finding = freed.finding;
-      if (freed.run.has_value()) tell_given(*freed.run, source);
+      if (freed.run.has_value()) tell_given(*freed.run, freed.giver);
       break;
     }
     case Kind::find: {

@@ -9,7 +9,8 @@
 ///
 /// Invariant: before an address is handed out again, its new owner's rank has acquired what the one that
 /// freed it knew. So that what was written there before, by whoever synchronised with the free, cannot come
-/// back: who frees elsewhere publishes first (Space::publish), who gets it learns (Space::learn).
+/// back: who frees elsewhere publishes first (Space::publish), who gets it learns (Space::learn): from those
+/// who freed in a chunk, or from its owner, who has learnt from them and published.
 #pragma once
 
 #include <array>
@@ -90,7 +91,7 @@ class Heap {
   };
   TakenRun take_run(ChunkIndex chunks, std::size_t for_bytes);
   void learn_of_frees(std::uint64_t frees);
-  void give_spares();
+  bool give_spares(std::size_t kept);
   [[noreturn]] void refuse(const void* pointer, HeapFinding finding) const;
 
   fabric::Fabric& fabric_;

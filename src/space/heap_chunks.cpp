@@ -129,7 +129,7 @@ HeapChunks::Allocation HeapChunks::find(std::uint64_t offset) {
 HeapChunks::Freed HeapChunks::free(std::uint64_t offset, fabric::Rank by) {
   const std::lock_guard guard(lock_);
   const Allocation allocation = find_locked(offset);
-  if (allocation.finding != HeapFinding::found) return {.finding = allocation.finding, .run = {}};
+  if (allocation.finding != HeapFinding::found) return {.finding = allocation.finding};
   if (by != own_) {
     freed_by_[by] = true;
     ++frees_;
@@ -138,28 +138,40 @@ HeapChunks::Freed HeapChunks::free(std::uint64_t offset, fabric::Rank by) {
   if (chunk.large_bytes != 0) {
     const ChunkRun run = chunk.run;
     retire(chunk);
-    return {.finding = HeapFinding::found, .run = run};
+    return {.finding = HeapFinding::found, .run = run, .giver = by};
+  }
+  if (by == own_) {
+    chunk.freed_here = true;
+  } else {
+    chunk.freer = chunk.freer.value_or(by) == by ? by : every_rank;
   }
   const std::uint64_t slot = offset % heap_chunk_bytes / chunk.slot_bytes;
   chunk.taken[slot / word_bits] &= ~(std::uint64_t{1} << (slot % word_bits));
   List& list = list_of(chunk.slot_bytes);
   if (chunk.free_slots++ == 0) list.push(chunk);
   // The last one of a size stays: a program that allocates and frees one object would move it to and fro.
-  if (chunk.free_slots == chunk.slots && list.count > 1) {
-    list.remove(chunk);
-    chunk.slot_bytes = 0;
-    spare_.push(chunk);
+  if (chunk.free_slots < chunk.slots || list.count == 1) return {.finding = HeapFinding::found};
+  list.remove(chunk);
+  chunk.slot_bytes = 0;
+  // This rank has nothing to publish of what others have freed, and need not do anything for them to have it.
+  if (spare_.count >= spares_kept && !chunk.freed_here) {
+    retire(chunk);
+    return {.finding = HeapFinding::found, .run = chunk.run, .giver = *chunk.freer};
   }
-  return {.finding = HeapFinding::found, .run = {}};
+  spare_.push(chunk);
+  return {.finding = HeapFinding::found};
 }
 
-std::optional<ChunkIndex> HeapChunks::take_spare() {
+std::vector<ChunkIndex> HeapChunks::take_spares(std::size_t kept) {
+  std::vector<ChunkIndex> spares;
   const std::lock_guard guard(lock_);
-  if (spare_.count <= spares_kept) return {};
-  Chunk& chunk = *spare_.first;
-  spare_.remove(chunk);
-  retire(chunk);
-  return chunk.run.first;
+  while (spare_.count > kept) {
+    Chunk& chunk = *spare_.first;
+    spares.push_back(chunk.run.first);
+    spare_.remove(chunk);
+    retire(chunk);
+  }
+  return spares;
 }
 
 HeapChunks::Freers HeapChunks::take_freers() {

@@ -52,12 +52,16 @@ class HeapChunks {
 
   struct Freed {
     HeapFinding finding;
-    std::optional<ChunkRun> run;  ///< a large allocation's: it is nobody's now, the caller gives it back
+    /// It is nobody's now, the caller gives it back: a large allocation's, or a chunk too many in which other
+    /// ranks alone have freed.
+    std::optional<ChunkRun> run{};
+    fabric::Rank giver = 0;  ///< see HeapRuns::give
   };
   /// \param by who frees it
   Freed free(std::uint64_t offset, fabric::Rank by);
-  /// A spare chunk to be given back; nothing while there are few.
-  std::optional<ChunkIndex> take_spare();
+  static constexpr std::size_t spares_kept = 16;
+  /// Spare chunks to be given back: all but so many.
+  std::vector<ChunkIndex> take_spares(std::size_t kept);
 
   struct Allocation {
     HeapFinding finding;
@@ -77,7 +81,6 @@ class HeapChunks {
  private:
   static constexpr std::size_t slot_bytes_least = 16;
   static constexpr std::size_t word_bits = 64;
-  static constexpr std::size_t spares_kept = 16;
 
   struct Chunk {
     ChunkRun run{};
@@ -85,7 +88,9 @@ class HeapChunks {
     std::size_t large_bytes = 0;  ///< as asked for
     std::uint32_t slots = 0;
     std::uint32_t free_slots = 0;
-    Chunk* before = nullptr;  ///< in its list
+    bool freed_here = false;            ///< something of it, since it is this rank's
+    std::optional<fabric::Rank> freer;  ///< likewise of others: one, or every_rank
+    Chunk* before = nullptr;            ///< in its list
     Chunk* after = nullptr;
     std::array<std::uint64_t, heap_chunk_bytes / slot_bytes_least / word_bits> taken{};
   };

@@ -18,6 +18,9 @@ using ChunkIndex = std::uint32_t;
 
 inline constexpr std::size_t heap_chunk_bytes = std::size_t{64} * 1024;
 
+/// For all ranks, where one is to be named.
+inline constexpr fabric::Rank every_rank = ~fabric::Rank{0} - 1;
+
 /// Chunks in a row.
 struct ChunkRun {
   ChunkIndex first;
@@ -31,12 +34,13 @@ class HeapRuns {
 
   /// The lowest free run of so many chunks, which are the owner's from now on; nothing if there is none.
   std::optional<ChunkIndex> take(ChunkIndex chunks, fabric::Rank owner);
-  /// \param giver knows, and has published, all that was written there
+  /// \param giver knows, and has published, all that was written there; every_rank: only all of them together
+  /// do
   void give(ChunkRun run, fabric::Rank giver);
 
   std::optional<fabric::Rank> owner(ChunkIndex chunk) const noexcept { return rank_of(owners_[chunk]); }
-  /// Who gave the chunks back that are now in a run, each once; whoever takes the run learns from them. None
-  /// where no chunk of it was ever taken before: it is all zero.
+  /// Who gave the chunks back that are now in a run, each once; whoever takes the run learns from them.
+  /// Nobody where no chunk of it was ever taken before: it is all zero.
   std::vector<fabric::Rank> givers(ChunkRun run) const;
 
  private:

@@ -34,6 +34,7 @@ void Mutexes::lock(MutexId mutex) {
   CRATON_ASSERT(mutex < count_);
   Local& local = locals_[mutex];
   local.threads.lock();
+  local.is_wanted.store(true, std::memory_order_relaxed);
   const fabric::Rank before = lock_.lock(mutex, local.answer);
   // What another thread of this rank wrote is here already. A site for each mutex, apart from the barriers'.
   if (before != fabric_.rank()) protocol_.acquire(before, ~mutex);
@@ -42,9 +43,14 @@ void Mutexes::lock(MutexId mutex) {
 bool Mutexes::try_lock(MutexId mutex) {
   CRATON_ASSERT(mutex < count_);
   Local& local = locals_[mutex];
-  if (!local.threads.try_lock()) return false;
+  while (!local.threads.try_lock()) {
+    // As the one who has it now said, or one after: what those before have said is in order before is_held().
+    if (local.threads.is_held() && local.is_wanted.load(std::memory_order_relaxed)) return false;
+    lock_.pause();
+  }
   fabric::Rank before = 0;
   if (lock_.try_lock(mutex, before)) {
+    local.is_wanted.store(true, std::memory_order_relaxed);
     if (before != fabric_.rank()) protocol_.acquire(before, ~mutex);
     return true;
   }
@@ -59,6 +65,7 @@ void Mutexes::unlock(MutexId mutex) {
 
 void Mutexes::unlock_unpublished(MutexId mutex) {
   lock_.unlock(mutex);
+  locals_[mutex].is_wanted.store(false, std::memory_order_relaxed);
   locals_[mutex].threads.unlock();
 }
 

@@ -34,7 +34,8 @@ class Mutexes {
   std::uint32_t count() const noexcept { return count_; }
   /// Blocks until the calling thread holds it and has acquired. Not recursive. \throws Error peer_lost
   void lock(MutexId mutex);
-  /// The same, but \returns false if somebody holds it. Blocks for the network only.
+  /// The same, but \returns false if somebody held or awaited it in the meantime. Blocks for the network
+  /// only, and while others try.
   bool try_lock(MutexId mutex);
   /// Releases. By the thread that holds it.
   void unlock(MutexId mutex);
@@ -44,7 +45,8 @@ class Mutexes {
  private:
   /// All zero bytes at first.
   struct Local {
-    fiber::Mutex threads;               ///< of this rank: one of them at a time holds or awaits the mutex
+    fiber::Mutex threads;         ///< of this rank: one of them at a time holds, awaits or tries the mutex
+    std::atomic<bool> is_wanted;  ///< who has that holds or awaits the mutex; else it may not get it
     std::atomic<std::uint32_t> answer;  ///< see BlockLock::lock
   };
 

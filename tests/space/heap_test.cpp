@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <random>
+#include <span>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -124,11 +125,35 @@ TEST(HeapChunks, GivesBackAllButAFew) {
   std::vector<std::uint64_t> taken;
   while (const auto slot = heap.take_slot(HeapChunks::slot_bytes_most)) taken.push_back(slot->offset);
   EXPECT_EQ(taken.size(), 4 * chunks);
-  EXPECT_EQ(heap.take_spare(), std::nullopt);
+  EXPECT_TRUE(heap.take_spares(0).empty());
   for (const std::uint64_t offset : taken) ASSERT_EQ(heap.free(offset, 0).finding, HeapFinding::found);
-  unsigned spares = 0;
-  while (heap.take_spare().has_value()) ++spares;
-  EXPECT_EQ(spares, chunks - 16 - 1);  // 16 for any size, and one of this size
+  EXPECT_EQ(heap.take_spares(16).size(), chunks - 16 - 1);  // 16 for any size, and one of this size
+  EXPECT_EQ(heap.take_spares(0).size(), 16U);
+}
+
+TEST(HeapChunks, WhatOthersHaveFreedNeedsNoOwnerToComeBack) {
+  constexpr ChunkIndex chunks = 40;
+  constexpr std::size_t slots = 4;
+  HeapChunks heap(chunks, 0, 4);
+  for (ChunkIndex chunk = 0; chunk < chunks; ++chunk) heap.add_chunk(chunk);
+  std::vector<std::uint64_t> taken;
+  while (const auto slot = heap.take_slot(HeapChunks::slot_bytes_most)) taken.push_back(slot->offset);
+  std::vector<HeapChunks::Freed> given;
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    const std::size_t chunk = i / slots;
+    // In the last few the owner has freed something, in every other one before them two ranks have.
+    const std::size_t other = chunk % 2 == 0 ? 1 : 2 + i % 2;
+    const auto by = static_cast<Rank>(chunk >= 35 && i % slots == 0 ? 0 : other);
+    const HeapChunks::Freed freed = heap.free(taken[i], by);
+    ASSERT_EQ(freed.finding, HeapFinding::found);
+    if (freed.run.has_value()) given.push_back(freed);
+  }
+  EXPECT_EQ(given.size(), 35U - 16 - 1);
+  for (const HeapChunks::Freed& freed : given) {
+    EXPECT_EQ(freed.run->chunks, 1U);
+    EXPECT_EQ(freed.giver, taken[0] / heap_chunk_bytes % 2 == freed.run->first % 2 ? 1 : every_rank);
+  }
+  EXPECT_EQ(heap.take_spares(16).size(), 5U) << "which only the owner can publish";
 }
 
 TEST(HeapChunks, LargeAllocationsGiveTheirRunBack) {
@@ -436,6 +461,57 @@ void fresh_memory_is_told_from_freed(RankSpace& rank) {
   }
 }
 
+/// Small allocations until there is no more room.
+std::size_t fill_with_small_ones(Heap& heap, std::span<std::uint8_t*> places) {
+  std::size_t count = 0;
+  const auto allocate = [&] {
+    places[count] = static_cast<std::uint8_t*>(heap.allocate(HeapChunks::slot_bytes_most));
+  };
+  while (count < places.size() && code_of(allocate) == 0) places[count++][0] = 0xaa;
+  return count;
+}
+
+// One rank allocates, all others free: there is room again for what is larger, on whatever rank, though the
+// first one does nothing more, or has to do no more than to ask for it itself.
+void what_others_free_makes_room(RankSpace& rank) {
+  Heap& heap = make_heap(rank);
+  constexpr std::size_t chunks = heap_bytes / heap_chunk_bytes;
+  constexpr std::size_t room = chunks - 16 - 1;  // less the spares of a rank, and one of the size
+  constexpr std::size_t bytes = room * heap_chunk_bytes;
+  constexpr std::size_t places = 4 * chunks;
+  Segment& segment =
+      rank.space.create_segment({.name = "mail", .bytes = 2 * 4096, .initial_homes = {}, .dials = {}});
+  static_assert(places * sizeof(std::uint8_t*) <= 4096);
+  const std::span mail(reinterpret_cast<std::uint8_t**>(segment.data()), places);
+  auto& large = *reinterpret_cast<std::uint8_t**>(segment.data() + 4096);
+  for (const Rank taker : {Rank{1}, Rank{0}}) {
+    if (rank.rank() == 0)
+      rank.check(fill_with_small_ones(heap, mail) >= 4 * room, "the heap is not empty at first");
+    rank.space.barrier().wait();
+    for (std::size_t i = 0; i < mail.size(); ++i) {
+      if (mail[i] == nullptr) continue;
+      // What it has freed itself too only the owner can give back.
+      const auto other = static_cast<Rank>(1 + i % (rank.size() - 1));
+      if (rank.rank() != (taker == 0 && i % 4 == 0 ? 0 : other)) continue;
+      mail[i][1] = 0xee;
+      heap.free(mail[i]);
+    }
+    rank.space.barrier().wait();
+    if (rank.rank() == taker) {
+      const int code = code_of([&] { large = static_cast<std::uint8_t*>(heap.allocate(bytes)); });
+      rank.check(code == 0, "there is no room for rank " + std::to_string(taker));
+      for (std::size_t i = 0; i < bytes; i += 1024) large[i] = large[i + 1] = 0x55;
+    }
+    rank.space.barrier().wait();
+    for (std::size_t i = 0; i < bytes; i += 1024)
+      rank.check(large[i] == 0x55 && large[i + 1] == 0x55, "a freed byte came back");
+    rank.space.barrier().wait();
+    if (rank.rank() == taker) heap.free(large);
+    if (rank.rank() == 0) std::fill(mail.begin(), mail.end(), nullptr);
+    rank.space.barrier().wait();
+  }
+}
+
 struct HeapCase {
   const char* name;
   void (*body)(RankSpace&);
@@ -446,6 +522,7 @@ constexpr HeapCase heap_cases[] = {
     {"WrongFreesAreErrors", wrong_frees_are_errors},
     {"FullHeapIsAnErrorAndEmpties", full_heap_is_an_error_and_empties},
     {"FreshMemoryIsToldFromFreed", fresh_memory_is_told_from_freed},
+    {"WhatOthersFreeMakesRoom", what_others_free_makes_room},
 };
 
 using Parameter = std::tuple<Machine, Rank, HeapCase>;
