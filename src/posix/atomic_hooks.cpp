@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -118,6 +119,13 @@ void warn_of_untouched(const LoadedObject& object, const PatchReport& report) {
 }
 
 }  // namespace
+
+void store_for_all(std::uint8_t& byte, std::uint8_t value) noexcept {
+  const Perform store = [](void* state, void* target) {
+    std::atomic_ref(*static_cast<std::uint8_t*>(target)).store(*static_cast<const std::uint8_t*>(state));
+  };
+  run_atomic(&byte, sizeof byte, store, &value);
+}
 
 void patch_program(SharedProgram& program) {
   SharedMemory shared;

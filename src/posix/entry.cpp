@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 
 #include "base/error.hpp"
@@ -21,6 +20,7 @@
 #include "posix/monitor.hpp"
 #include "posix/real.hpp"
 #include "posix/shared_program.hpp"
+#include "posix/streams.hpp"
 
 namespace {
 
@@ -47,7 +47,7 @@ StartArguments start_arguments;
 /// The last of all handlers, since it is the first to be registered: after those of the program and of its
 /// libraries.
 void at_exit(int status, void* /*context*/) {
-  static_cast<void>(std::fflush(nullptr));
+  craton::posix::flush_streams_at_end();
   shared_program()->finish(status);
 }
 

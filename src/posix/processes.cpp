@@ -8,12 +8,17 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdarg>
 #include <cstddef>
+#include <map>
+#include <mutex>
+#include <vector>
 
 #include "base/line_writer.hpp"
+#include "posix/descriptors.hpp"
 #include "posix/kernel_memory.hpp"
 #include "posix/streams.hpp"
 
@@ -67,10 +72,72 @@ int with_texts(char* const* arguments, char* const* environment, Call call) {
   }
 }
 
+/// What numbers mean in the actions by which a child gets its descriptors: those that an earlier action of
+/// the same list has made are the child's; others it inherits from this process, which borrows what is rank
+/// 0's. That keeps its number here until rank 0 closes it. Any thread; one at a time uses a list.
+class ChildNumbers {
+ public:
+  using List = const posix_spawn_file_actions_t*;
+
+  void forget(List list) {
+    const std::lock_guard lock(lock_);
+    known_.erase(list);
+  }
+  void note_made(List list, int number) {
+    if (!are_borrowed()) return;
+    const std::lock_guard lock(lock_);
+    known_[list].made.push_back(number);
+  }
+  /// Calls `add` with what stands for the number here. \returns its error
+  template <typename Add>
+  int add_source(List list, int number, Add add) {
+    const int source = is_made(list, number) ? number : craton::posix::descriptor_here(number, "posix_spawn");
+    if (source != craton::posix::no_descriptor) return add(source);
+    const std::lock_guard lock(lock_);
+    known_[list].lacks_one = true;
+    return 0;
+  }
+  /// There was none for some action: that is found out when a child is made.
+  bool lacks_one(List list) {
+    if (!are_borrowed()) return false;
+    const std::lock_guard lock(lock_);
+    const auto found = known_.find(list);
+    return found != known_.end() && found->second.lacks_one;
+  }
+
+ private:
+  struct Known {
+    std::vector<int> made;
+    bool lacks_one = false;
+  };
+
+  static bool are_borrowed() noexcept {
+    const SharedProgram* const program = own_program();
+    return program != nullptr && program->rank() != 0;
+  }
+  bool is_made(List list, int number) {
+    if (!are_borrowed()) return false;
+    const std::lock_guard lock(lock_);
+    const auto found = known_.find(list);
+    if (found == known_.end()) return false;
+    const std::vector<int>& made = found->second.made;
+    return std::find(made.begin(), made.end(), number) != made.end();
+  }
+
+  std::mutex lock_;
+  std::map<List, Known> known_;
+};
+
+ChildNumbers& child_numbers() {
+  static auto* const numbers = new ChildNumbers;  // to the end of the process
+  return *numbers;
+}
+
 /// \param real posix_spawn or posix_spawnp
 int spawn(decltype(&::posix_spawn) real, pid_t* process, const char* program,
           const posix_spawn_file_actions_t* actions, const posix_spawnattr_t* attributes,
           char* const* arguments, char* const* environment) {
+  if (child_numbers().lacks_one(actions)) return EBADF;
   const Name name(program);
   const Value own_actions(actions);
   const Value own_attributes(attributes);
@@ -208,6 +275,35 @@ extern "C" {
                                                 const posix_spawnattr_t* attributes, char* const* arguments,
                                                 char* const* environment) {
   return spawn(CRATON_REAL(posix_spawnp), process, file, actions, attributes, arguments, environment);
+}
+
+[[gnu::visibility("default")]] int posix_spawn_file_actions_init(posix_spawn_file_actions_t* actions) {
+  child_numbers().forget(actions);
+  return CRATON_REAL(posix_spawn_file_actions_init)(actions);
+}
+[[gnu::visibility("default")]] int posix_spawn_file_actions_destroy(posix_spawn_file_actions_t* actions) {
+  child_numbers().forget(actions);
+  return CRATON_REAL(posix_spawn_file_actions_destroy)(actions);
+}
+[[gnu::visibility("default")]] int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t* actions,
+                                                                    int fd, const char* path, int flags,
+                                                                    mode_t mode) {
+  child_numbers().note_made(actions, fd);
+  return CRATON_REAL(posix_spawn_file_actions_addopen)(actions, fd, path, flags, mode);
+}
+[[gnu::visibility("default")]] int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t* actions,
+                                                                    int fd, int wanted) {
+  const int error = child_numbers().add_source(actions, fd, [&](int source) {
+    return CRATON_REAL(posix_spawn_file_actions_adddup2)(actions, source, wanted);
+  });
+  child_numbers().note_made(actions, wanted);
+  return error;
+}
+[[gnu::visibility("default")]] int posix_spawn_file_actions_addfchdir_np(posix_spawn_file_actions_t* actions,
+                                                                         int fd) {
+  return child_numbers().add_source(actions, fd, [&](int source) {
+    return CRATON_REAL(posix_spawn_file_actions_addfchdir_np)(actions, source);
+  });
 }
 
 /// The command is read in the child, which has no handler of ours to make its pages accessible.

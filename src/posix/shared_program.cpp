@@ -73,7 +73,7 @@ void flush_streams() noexcept {
   using FlushUnits = void (*)(const std::int32_t* unit);
   const auto flush_units = reinterpret_cast<FlushUnits>(::dlsym(RTLD_DEFAULT, "_gfortran_flush_i4"));
   if (flush_units != nullptr) flush_units(nullptr);
-  static_cast<void>(std::fflush(nullptr));
+  flush_streams_at_end();
 }
 
 bool is_zero(const std::byte* bytes, std::size_t count) {
@@ -351,7 +351,7 @@ void SharedProgram::end_at_once(int status) noexcept {
 void SharedProgram::exit_on_first(int status) noexcept {
   flush_output();
   tell_first(exit_wanted, status);
-  flush_streams();  // which another thread may hold for ever
+  flush_streams();  // Fortran's units another thread may hold for ever
   tell_first(has_written, 0);
   for (;;) ::pause();
 }

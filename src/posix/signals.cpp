@@ -408,7 +408,10 @@ CRATON_CALL(int, sigwaitinfo, (const sigset_t* set, siginfo_t* information),
 CRATON_CALL(int, sigtimedwait, (const sigset_t* set, siginfo_t* information, const timespec* timeout),
             (Value(set), Result(information), Value(timeout)))
 [[gnu::visibility("default")]] int signalfd(int fd, const sigset_t* mask, int flags) {
-  return craton::posix::descriptor_made(CRATON_REAL(signalfd)(fd, Value(mask), flags));
+  if (fd == -1) return craton::posix::descriptor_made(CRATON_REAL(signalfd)(fd, Value(mask), flags));
+  // One that is there gets another mask, and keeps its number.
+  const int here = craton::posix::descriptor_here(fd, "signalfd");
+  return CRATON_REAL(signalfd)(here, Value(mask), flags) < 0 ? -1 : fd;
 }
 
 // ---- Stacks

@@ -1,15 +1,30 @@
 #include "posix/streams.hpp"
 
 #include <fmt/format.h>
+#include <stdio_ext.h>
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
+#include <ctime>
 #include <new>
 
 #include "posix/descriptors.hpp"
 #include "posix/pages.hpp"
 #include "posix/shared_program.hpp"
+
+// NOLINTBEGIN(readability-identifier-naming): the C library's list of its streams, which no header has any
+// more
+extern "C" {
+struct _IO_iter;
+_IO_iter* _IO_iter_begin();
+_IO_iter* _IO_iter_end();
+_IO_iter* _IO_iter_next(_IO_iter* at);
+FILE* _IO_iter_file(_IO_iter* at);
+void _IO_list_lock();
+void _IO_list_unlock();
+}
+// NOLINTEND(readability-identifier-naming)
 
 namespace craton::posix {
 
@@ -30,6 +45,17 @@ bool reserve(std::uintptr_t base, std::size_t bytes) noexcept {
   if (got == MAP_FAILED) return false;
   if (got == wished) return true;
   ::munmap(got, bytes);
+  return false;
+}
+
+/// Takes a stream's lock, if nobody has it or keeps it for longer than it takes to print.
+bool lock_if_soon(FILE* stream) noexcept {
+  constexpr int looks_most = 20;
+  for (int look = 0; look < looks_most; ++look) {
+    if (::ftrylockfile(stream) == 0) return true;
+    const timespec moment{.tv_sec = 0, .tv_nsec = 500'000};
+    ::nanosleep(&moment, nullptr);
+  }
   return false;
 }
 
@@ -94,6 +120,18 @@ fabric::Rank StreamMemory::owner(const void* address) const noexcept {
 FILE* adopt_stream(FILE* stream) noexcept {
   if (stream != nullptr) stream->_fileno = descriptor_made(stream->_fileno);
   return stream;
+}
+
+void flush_streams_at_end() noexcept {
+  ::_IO_list_lock();
+  for (_IO_iter* at = ::_IO_iter_begin(); at != ::_IO_iter_end(); at = ::_IO_iter_next(at)) {
+    FILE* const stream = ::_IO_iter_file(at);
+    if (::__fpending(stream) == 0) continue;
+    const bool is_locked = lock_if_soon(stream);
+    static_cast<void>(::fflush_unlocked(stream));
+    if (is_locked) ::funlockfile(stream);
+  }
+  ::_IO_list_unlock();
 }
 
 void refuse_foreign_stream(const void* stream, const char* function) noexcept {

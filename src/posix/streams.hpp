@@ -90,6 +90,10 @@ inline void check_stream(const void* stream, const char* function) noexcept {
 /// \returns the stream; null stays
 FILE* adopt_stream(FILE* stream) noexcept;
 
+/// Writes what the streams of this process still hold, as exit() does: without waiting long for one that
+/// another thread is using, for it may do so for ever, in a read from a terminal say.
+void flush_streams_at_end() noexcept;
+
 /// The program has said itself how stdout is to be buffered.
 bool buffer_of_output_is_chosen() noexcept;
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <ctime>
 
+#include "posix/atomic_hooks.hpp"
 #include "posix/monitor.hpp"
 #include "posix/real.hpp"
 #include "posix/signals.hpp"
@@ -563,9 +564,10 @@ void craton_guard_release(std::uint64_t* guard) {
     std::atomic_ref(state.done).store(1, std::memory_order_release);
     return std::atomic_ref(state.running).store(0);
   }
+  // Programs look at this byte by a plain load before they call anything, and go on where it is set.
+  craton::posix::store_for_all(state.done, 1);
   change_and_wake(*shared, guard, [&] {
     state.running = 0;
-    state.done = 1;
     return true;
   });
 }

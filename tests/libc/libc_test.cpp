@@ -136,16 +136,17 @@ INSTANTIATE_TEST_SUITE_P(Regions, SharedProgram,
                                                           Case{"region_ends_openmp", "abort", aborted}),
                                           testing::Bool()),
                          name_of);
-INSTANTIATE_TEST_SUITE_P(RegionsOfOneNode, SharedProgram,
-                         testing::Combine(testing::Values(Case{"open_files_openmp"},
-                                                          Case{"descriptors_openmp", "calls"},
-                                                          Case{"descriptors_openmp_fortified", "calls"},
-                                                          Case{"descriptors_openmp", "hidden"},
-                                                          Case{"descriptors_openmp", "whole"},
-                                                          Case{"descriptors_openmp", "closed"},
-                                                          Case{"descriptors_openmp", "sets"}),
-                                          testing::Values(false)),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    RegionsOfOneNode, SharedProgram,
+    testing::Combine(testing::Values(Case{"open_files_openmp"}, Case{"descriptors_openmp", "calls"},
+                                     Case{"descriptors_openmp_fortified", "calls"},
+                                     Case{"descriptors_openmp", "hidden"},
+                                     Case{"descriptors_openmp", "whole"},
+                                     Case{"descriptors_openmp", "closed"}, Case{"descriptors_openmp", "sets"},
+                                     Case{"descriptors_openmp", "children"},
+                                     Case{"descriptors_openmp", "signals"}),
+                     testing::Values(false)),
+    name_of);
 
 /// What a thread of another rank cannot use ends the job, with the function and the remedy.
 class ForeignFile : public testing::TestWithParam<Case> {};
@@ -161,7 +162,9 @@ INSTANTIATE_TEST_SUITE_P(
     All, ForeignFile,
     testing::Values(Case{"", "stream", "rank 1: getc(): the stream was opened on rank 0"},
                     Case{"", "directory", "rank 1: readdir(): the stream was opened on rank 0"},
-                    Case{"", "close", "rank 1: close(): descriptor "}),
+                    Case{"", "close", "rank 1: close(): descriptor "},
+                    Case{"", "asynchronous", "rank 1: aio_read(): descriptor "},
+                    Case{"", "list", "rank 1: lio_listio(): descriptor "}),
     [](const auto& param) { return std::string(param.param.argument); });
 
 TEST(ForeignDescriptor, OfAnotherNodeEndsTheJobWithAMessage) {

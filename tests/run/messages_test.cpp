@@ -447,6 +447,27 @@ TEST(LeftOpen, FortranUnitsOfAllRanksAreWritten) {
   expect_lines_of(folder, 3);
 }
 
+TEST(LeftOpen, StreamsThatAThreadStillReadsHoldUpNoEnd) {
+  LaunchedJob job(command({"-n", "2", "--threads", "1"}, {job::program("readers")}));
+  EXPECT_EQ(job::finish_clean(job), 3) << job.error();
+  EXPECT_EQ(job.output(), "main returns");
+}
+
+// ---- Local statics
+
+class LocalStatics : public testing::TestWithParam<const char*> {};
+
+/// Without a heartbeat, which would order by chance what the object's guard has to.
+TEST_P(LocalStatics, AreFoundWithAllThatTheirConstructorWrote) {
+  LaunchedJob job(
+      command({"-n", "3", "--threads", "1", "--heartbeat=0"}, {job::program("statics"), GetParam()}));
+  EXPECT_EQ(job::finish_clean(job), 0) << job.error();
+  EXPECT_EQ(job.output(), "3 right\n");
+}
+
+INSTANTIATE_TEST_SUITE_P(Run, LocalStatics, testing::Values("0", "1", "2"),
+                         [](const auto& tested) { return "MadeByRank" + std::string(tested.param); });
+
 // ---- Zeros
 
 TEST(Calloc, GivesZerosWithoutTouchingWhatIsFresh) {

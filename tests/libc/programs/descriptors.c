@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -12,10 +13,12 @@
 #include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/select.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <termios.h>
 #include <unistd.h>
@@ -431,6 +434,74 @@ static void sets(void) {
   close(set);
 }
 
+/* A child that a thread starts gets what its actions name: of the first thread's, of its own, and what the
+ * actions themselves have made, which may have the number of one of the first thread's. */
+static void children(void) {
+  int log = memfd_create("log", 0);
+  int input = memfd_create("input", 0);
+  int folder = open("/proc/sys/kernel", O_RDONLY | O_DIRECTORY);
+  CHECK(fcntl(log, F_SETFL, O_APPEND), 0);
+  CHECK(write(input, "of the first", 12), 12);
+#pragma omp parallel
+#pragma omp critical
+  {
+    CHECK(lseek(input, 0, SEEK_SET), 0);
+    char* words[] = {"sh", "-c", "cat; cat <&7; pwd; cat <&8", NULL};
+    char* environment[] = {"PATH=/bin:/usr/bin", NULL};
+    char text[100];
+    posix_spawn_file_actions_t actions;
+    pid_t child = 0;
+    int ends[2];
+    CHECK(pipe(ends), 0);
+    CHECK(write(ends[1], "of its own", 10), 10);
+    CHECK(close(ends[1]), 0);
+    CHECK(posix_spawn_file_actions_init(&actions), 0);
+    CHECK(posix_spawn_file_actions_adddup2(&actions, log, 1), 0);
+    CHECK(posix_spawn_file_actions_adddup2(&actions, input, 0), 0);
+    CHECK(posix_spawn_file_actions_adddup2(&actions, ends[0], 7), 0);
+    CHECK(posix_spawn_file_actions_addfchdir_np(&actions, folder), 0);
+    CHECK(posix_spawn_file_actions_addopen(&actions, folder, "/proc/sys/kernel/ostype", O_RDONLY, 0), 0);
+    CHECK(posix_spawn_file_actions_adddup2(&actions, folder, 8), 0);
+    CHECK(posix_spawn(&child, "/bin/sh", &actions, NULL, words, environment), 0);
+    int status = -1;
+    CHECK(waitpid(child, &status, 0), child);
+    CHECK(status, 0);
+    CHECK(posix_spawn_file_actions_destroy(&actions), 0);
+    CHECK(close(ends[0]), 0);
+    const char* wanted = "of the firstof its own/proc/sys/kernel\nLinux\n";
+    CHECK(pread(log, text, sizeof text, 0), strlen(wanted));
+    CHECK(memcmp(text, wanted, strlen(wanted)), 0);
+    CHECK(ftruncate(log, 0), 0);
+    CHECK(posix_spawn_file_actions_init(&actions), 0);
+    CHECK(posix_spawn_file_actions_adddup2(&actions, 230, 1), 0); /* nobody has it */
+    CHECK(posix_spawn(&child, "/bin/true", &actions, NULL, words, environment), EBADF);
+    CHECK(posix_spawn_file_actions_destroy(&actions), 0);
+  }
+  for (int fd = 0; fd < 3; ++fd) close(fd == 0 ? log : fd == 1 ? input : folder);
+}
+
+/* Another mask for a descriptor of signals of the first thread's. */
+static void signal_masks(void) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGUSR1);
+  CHECK(sigprocmask(SIG_BLOCK, &set, NULL), 0);
+  int fd = signalfd(-1, &set, SFD_NONBLOCK);
+  sigaddset(&set, SIGUSR2);
+  CHECK(sigprocmask(SIG_BLOCK, &set, NULL), 0);
+#pragma omp parallel
+  if (is_last()) {
+    CHECK(signalfd(fd, &set, 0), fd);
+    CHECK_ERROR(signalfd(231, &set, 0), EBADF);
+    CHECK_ERROR(signalfd(STDIN_FILENO, &set, 0), EINVAL);
+  }
+  CHECK(raise(SIGUSR2), 0);
+  struct signalfd_siginfo seen;
+  CHECK(read(fd, &seen, sizeof seen), sizeof seen);
+  CHECK(seen.ssi_signo, SIGUSR2);
+  close(fd);
+}
+
 int main(int count, char** words) {
   const char* what = count > 1 ? words[1] : "calls";
   if (strcmp(what, "calls") == 0) calls();
@@ -438,5 +509,7 @@ int main(int count, char** words) {
   if (strcmp(what, "whole") == 0) whole();
   if (strcmp(what, "closed") == 0) closed();
   if (strcmp(what, "sets") == 0) sets();
+  if (strcmp(what, "children") == 0) children();
+  if (strcmp(what, "signals") == 0) signal_masks();
   return report(what);
 }

@@ -1,12 +1,23 @@
-/* open_files [stream | directory | close]: what the first thread has opened, used by all threads of a region.
- */
+/* open_files [stream | directory | close | asynchronous | list]: what the first thread has opened, used by
+ * all threads of a region. */
 #define _GNU_SOURCE
+#include <aio.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "check.h"
+
+/* Of the first thread's in each thread. */
+static void read_later(int fd, int in_list) {
+  char first = 0;
+  struct aiocb request = {.aio_fildes = fd, .aio_buf = &first, .aio_nbytes = 1, .aio_lio_opcode = LIO_READ};
+  struct aiocb* list[] = {NULL, &request};
+  CHECK(in_list ? lio_listio(LIO_WAIT, list, 2, NULL) : aio_read(&request), 0);
+  while (aio_error(&request) == EINPROGRESS) usleep(100);
+  CHECK(aio_return(&request), 1);
+}
 
 int main(int count, char** words) {
   const char* what = count > 1 ? words[1] : "descriptor";
@@ -35,6 +46,8 @@ int main(int count, char** words) {
     if (strcmp(what, "stream") == 0) getc(stream);
     if (strcmp(what, "directory") == 0) (void)readdir(directory);
     if (strcmp(what, "close") == 0 && me == omp_get_num_threads() - 1) close(fd);
+    if (strcmp(what, "asynchronous") == 0) read_later(other, 0);
+    if (strcmp(what, "list") == 0) read_later(other, 1);
     /* Descriptors of its own, of which no two threads have the same. */
     int own = open("/dev/zero", O_RDONLY);
     CHECK(own >= 0, 1);
