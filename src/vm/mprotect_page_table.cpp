@@ -23,7 +23,7 @@ int protection(Access access) noexcept {
   return PROT_NONE;
 }
 
-constexpr std::string_view remedy =
+constexpr std::string_view too_many_maps =
     "choose larger blocks, or the mechanism userfaultfd, which needs no mappings, or: sysctl -w "
     "vm.max_map_count=1048576";
 
@@ -37,7 +37,7 @@ constexpr std::string_view remedy =
   limit.append(" of them and use ");
   limit.append_signed(budget.used());
   fail_access(ErrorCode::out_of_resources, "cannot protect blocks one by one with mprotect", happened,
-              limit.text(), remedy);
+              limit.text(), too_many_maps);
 }
 
 }  // namespace

@@ -109,7 +109,10 @@ struct Outcome {
 Outcome run_natively(const std::string& name) {
   const std::string errors = testing::TempDir() + "craton-run-" + std::to_string(::getpid());
   // Threads that wait must not take the processor from the others: there may be more of them than processors.
-  const std::string command = "OMP_WAIT_POLICY=passive '" + job::program(name) + "' 2>'" + errors + "'";
+  // LLVM's yield while they wait for its own locks, in turns, and on a busy machine a turn comes every few
+  // milliseconds: tasks took minutes.
+  const std::string command =
+      "OMP_WAIT_POLICY=passive KMP_USE_YIELD=0 '" + job::program(name) + "' 2>'" + errors + "'";
   FILE* const stream = ::popen(command.c_str(), "r");
   if (stream == nullptr) return {-1, "", "cannot run " + command};
   Outcome outcome{};
