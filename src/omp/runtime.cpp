@@ -145,9 +145,7 @@ Runtime::Runtime(Platform& platform, const Settings& settings)
                         .taken = word_at(offsetof(Words, locks_taken)),
                         .given = word_at(offsetof(Words, locks_given)),
                         .list = word_at(sizeof(Words))}),
-      outer_team_(*this),
-      alone_tasks_(*this, alone_gate_) {
-  alone_tasks_.begin(1, 1, 0);
+      outer_team_(*this) {
   platform_.fabric().set_handler(message_handler_, &Runtime::arrived, this);
   platform_.fabric().register_region(platform_.first_region(), memory_);
   initial_icvs_.threads_are_chosen = !settings_.threads.empty();

@@ -21,7 +21,6 @@
 #include "omp/locks.hpp"
 #include "omp/platform.hpp"
 #include "omp/settings.hpp"
-#include "omp/task_pool.hpp"
 #include "omp/team.hpp"
 #include "omp/thread.hpp"
 #include "omp/words.hpp"
@@ -52,8 +51,6 @@ class Runtime {
   void read_words(void* into, std::size_t offset, std::size_t bytes) noexcept;
   void write_words(std::size_t offset, const void* from, std::size_t bytes) noexcept;
   Locks& locks() noexcept { return locks_; }
-  /// Of what is made outside of all regions and does not end at once: waits for an event, or for what does.
-  TaskPool& alone_tasks() noexcept { return alone_tasks_; }
   /// Where this rank's part of a reduction is, for rank 0 to find after the next meeting.
   void show_partial(void* partial) noexcept;
   /// What another rank has shown.
@@ -121,8 +118,6 @@ class Runtime {
   fabric::RegionMemory memory_;
   Locks locks_;
   Team outer_team_;
-  Gate alone_gate_;
-  TaskPool alone_tasks_;
   std::uint32_t regions_ = 0;                        ///< of several ranks, started so far
   std::array<std::atomic<bool>, 256> task_sites_{};  ///< by site, modulo their number
   std::atomic<bool> in_outer_region_{false};

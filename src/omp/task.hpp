@@ -55,7 +55,7 @@ struct Task {
   void* allocation = nullptr;  ///< that it lies in; null for a loan
   std::size_t block_bytes = 0;
   std::int32_t priority = 0;
-  TaskPool* pool = nullptr;                    ///< of a task with an event, unless its maker waits for that
+  TaskPool* pool = nullptr;                    ///< of a task with an event, unless it is run at once
   std::atomic<std::uint32_t> ends_to_come{1};  ///< of its code, and the fulfilment of its event if it has one
   bool may_be_dropped = false;                 ///< where it is cancelled before it has begun
   bool learns = false;                         ///< its rank has yet to see what the owner of its loan knew

@@ -63,34 +63,24 @@ bool TaskPool::is_full() const noexcept {
 
 void TaskPool::add(std::unique_ptr<Task> task, std::span<const Dependence> items) {
   Task& added = *task.release();  // the pool owns it until it has ended
-  bool is_ready = false;
+  bool is_ready = true;
   {
     const std::lock_guard lock(lock_);
-    is_ready = count(added, items);
+    left_.fetch_add(1, std::memory_order_relaxed);
+    makes_tasks_.store(true, std::memory_order_relaxed);
+    added.parent->children.fetch_add(1, std::memory_order_relaxed);
+    if (added.group != nullptr) added.group->left.fetch_add(1, std::memory_order_relaxed);
+    if (added.loan != nullptr) ++added.loan->left;
+    if (!items.empty()) {
+      if (added.parent->depends == nullptr) added.parent->depends = std::make_unique<Depends>();
+      added.parent->depends->add(added, items, true);
+      is_ready = added.waits_for.load(std::memory_order_relaxed) == 0;
+    }
     if (is_ready) enqueue(added);
   }
   if (!is_ready) return;
   wake();
   if (ranks_ > 1) offer();
-}
-
-/// With the lock: others wait for the end of a task from now on. \returns whether it waits for none
-bool TaskPool::count(Task& task, std::span<const Dependence> items) {
-  left_.fetch_add(1, std::memory_order_relaxed);
-  makes_tasks_.store(true, std::memory_order_relaxed);
-  task.parent->children.fetch_add(1, std::memory_order_relaxed);
-  if (task.group != nullptr) task.group->left.fetch_add(1, std::memory_order_relaxed);
-  if (task.loan != nullptr) ++task.loan->left;
-  if (items.empty()) return true;
-  if (task.parent->depends == nullptr) task.parent->depends = std::make_unique<Depends>();
-  task.parent->depends->add(task, items, true);
-  return task.waits_for.load(std::memory_order_relaxed) == 0;
-}
-
-void TaskPool::begin_undeferred(Task& task, std::span<const Dependence> items) {
-  const std::lock_guard lock(lock_);
-  const bool is_ready = count(task, items);
-  CRATON_ASSERT(is_ready);
 }
 
 /// With the lock: a task can be run.

@@ -64,10 +64,7 @@ class TaskPool {
   bool is_full() const noexcept;
   /// Takes over a task that is to be run later.
   void add(std::unique_ptr<Task> task, std::span<const Dependence> items);
-  /// A task with an event, which its maker is about to run itself, and whose ends are told by finish(): the
-  /// event may come later, and is waited for where tasks are.
-  void begin_undeferred(Task& task, std::span<const Dependence> items);
-  /// A task without one that its maker has run itself has ended.
+  /// A task that its maker has run itself has ended.
   void end_undeferred(std::unique_ptr<Task> task);
 
   /// Each blocks, and runs what tasks it may meanwhile. \throws nothing: a dead rank ends the process
@@ -126,7 +123,6 @@ class TaskPool {
     std::size_t count;
   };
 
-  bool count(Task& task, std::span<const Dependence> items);
   void wait(Thread& thread, Pick pick, const TaskGroup* group, bool serves_fabric, FunctionRef<bool()> done);
   static bool fits(const Task& task, Pick pick, const Task* parent, const TaskGroup* group) noexcept;
   Task* take(Pick pick, const Task* parent, const TaskGroup* group);

@@ -2,7 +2,6 @@
 
 #include <cstring>
 #include <memory>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -90,18 +89,11 @@ std::unique_ptr<Task> make_task(Thread& thread, const TaskSpec& spec) {
   return task;
 }
 
-/// Where tasks that the caller makes wait, and are counted; null where there is no runtime.
-TaskPool* pool_of(const Thread& thread) noexcept {
-  if (thread.state.team != nullptr) return &thread.state.team->tasks();
-  return runtime() != nullptr ? &runtime()->alone_tasks() : nullptr;
-}
-
-/// Outside of all regions what a task makes has ended when it ends, but for what waits for events.
+/// Outside of all regions all that a task makes has ended when it ends.
 void run_alone(Thread& thread, const TaskSpec& spec) {
-  std::unique_ptr<Task> made = make_task(thread, spec);
+  const std::unique_ptr<Task> made = make_task(thread, spec);
   run_function(thread, *made, spec);
   wait_until_fulfilled(*made);
-  if (TaskPool* const pool = pool_of(thread)) pool->end_undeferred(std::move(made));
 }
 
 /// A task that is cancelled before it is made. The one with its event stays, with no pool that has counted
@@ -116,28 +108,13 @@ void drop(const TaskSpec& spec) {
 }
 
 /// Whether a task is better run by who makes it, before it goes on.
-bool is_run_at_once(const Thread& thread, const TaskSpec& spec, const TaskPool& pool) {
+bool is_run_at_once(const Thread& thread, const TaskSpec& spec, const Team& team, const TaskPool& pool) {
   if (!spec.is_deferred || thread.task->is_final) return true;
-  const Team* const team = thread.state.team;
-  if (team != nullptr && (spec.event != nullptr || spec.waiting != nullptr))
+  if (spec.event != nullptr || spec.waiting != nullptr)
     return false;  // which may be fulfilled by what comes later
-  if (team != nullptr && team->size() > 1) return pool.is_full();
+  if (team.size() > 1) return pool.is_full();
   // Nobody else would run it. But what it depends on may wait for an event.
   return spec.depend == nullptr || thread.task->children.load(std::memory_order_acquire) == 0;
-}
-
-/// By who makes it, before it goes on.
-void run_at_once(Thread& thread, std::unique_ptr<Task> task, const TaskSpec& spec, TaskPool& pool,
-                 std::span<const Dependence> items) {
-  pool.wait_for_dependences(thread, items);
-  if (spec.waiting != nullptr) {
-    pool.begin_undeferred(*task, items);
-    run_function(thread, *task, spec);
-    return pool.finish(*task.release());
-  }
-  run_function(thread, *task, spec);
-  if (!is_fulfilled(*task)) pool.wait_for_event(thread, *task);
-  pool.end_undeferred(std::move(task));
 }
 
 }  // namespace
@@ -187,7 +164,8 @@ void mark_share_group() noexcept {
 Task* make_waiting_task(std::uintptr_t* event) {
   Thread& thread = self();
   auto* const task = new Task;
-  task->pool = pool_of(thread);
+  // One that its maker runs itself is waited for in the fabric, not in a pool.
+  if (thread.state.team != nullptr && !thread.task->is_final) task->pool = &thread.state.team->tasks();
   make_event(*task, {.function = nullptr,
                      .data = nullptr,
                      .copy = nullptr,
@@ -204,8 +182,8 @@ Task* make_waiting_task(std::uintptr_t* event) {
 void begin_task_here(bool is_final, Task* waiting) {
   Thread& thread = self();
   Task* const task = waiting != nullptr ? waiting : new Task;
+  task->pool = nullptr;
   inherit(*task, *thread.task, is_final);
-  if (task->pool != nullptr) task->pool->begin_undeferred(*task, {});
   thread.task = task;
 }
 
@@ -213,23 +191,27 @@ void end_task_here() {
   Thread& thread = self();
   std::unique_ptr<Task> task(thread.task);
   thread.task = task->parent;
-  if (task->pool != nullptr) return task->pool->finish(*task.release());
-  if (TaskPool* const pool = pool_of(thread)) pool->end_undeferred(std::move(task));
+  if (thread.state.team == nullptr) return wait_until_fulfilled(*task);
+  TaskPool& pool = thread.state.team->tasks();
+  if (!is_fulfilled(*task)) pool.wait_for_event(thread, *task);
+  pool.end_undeferred(std::move(task));
 }
 
 void run_task(const TaskSpec& spec) {
   Thread& thread = self();
   Team* const team = thread.state.team;
   if (may_cancel() && (is_region_cancelled() || is_group_cancelled())) return drop(spec);
-  TaskPool* const counted = pool_of(thread);
-  const bool is_simple =
-      spec.waiting == nullptr && thread.task->children.load(std::memory_order_acquire) == 0;
-  if (counted == nullptr || (team == nullptr && is_simple)) return run_alone(thread, spec);
-  TaskPool& pool = *counted;
+  if (team == nullptr) return run_alone(thread, spec);
+  TaskPool& pool = team->tasks();
   std::vector<Dependence> items;
   if (spec.depend != nullptr) items = dependences_of(spec.depend);
   std::unique_ptr<Task> task = make_task(thread, spec);
-  if (is_run_at_once(thread, spec, pool)) return run_at_once(thread, std::move(task), spec, pool, items);
+  if (is_run_at_once(thread, spec, *team, pool)) {
+    pool.wait_for_dependences(thread, items);
+    run_function(thread, *task, spec);
+    if (!is_fulfilled(*task)) pool.wait_for_event(thread, *task);
+    return pool.end_undeferred(std::move(task));
+  }
   if (spec.event != nullptr) task->pool = &pool;
   // What its block's constructors made its function destroys.
   task->may_be_dropped = spec.copy == nullptr && spec.event == nullptr && spec.waiting == nullptr &&
@@ -258,13 +240,14 @@ void run_task(const TaskSpec& spec) {
 
 void wait_for_children() {
   Thread& thread = self();
-  if (thread.task->children.load(std::memory_order_acquire) != 0) pool_of(thread)->wait_for_children(thread);
+  if (thread.state.team != nullptr && thread.task->children.load(std::memory_order_acquire) != 0)
+    thread.state.team->tasks().wait_for_children(thread);
 }
 
 void wait_for_dependences(void** depend) {
   Thread& thread = self();
-  if (thread.task->children.load(std::memory_order_acquire) != 0)
-    pool_of(thread)->wait_for_dependences(thread, dependences_of(depend));
+  if (thread.state.team != nullptr)
+    thread.state.team->tasks().wait_for_dependences(thread, dependences_of(depend));
 }
 
 void fulfil(std::uintptr_t event) {
@@ -287,7 +270,7 @@ void end_group() {
   Thread& thread = self();
   const std::unique_ptr<TaskGroup> group(thread.task->group);
   if (group == nullptr) return;
-  if (TaskPool* const pool = pool_of(thread)) pool->wait_for_group(thread, *group);
+  if (thread.state.team != nullptr) thread.state.team->tasks().wait_for_group(thread, *group);
   thread.task->group = group->outer;
 }
 
