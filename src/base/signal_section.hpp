@@ -54,7 +54,11 @@ class SignalSection {
   static bool is_awaited() noexcept {
     return signal_section::thread.kept_back != 0 && signal_section::thread.depth == 1;
   }
-  /// There: lets their handlers run.
+  /// The same inside of one more, that of a wait whose caller ends both then, so that they run.
+  static bool is_outer_awaited() noexcept {
+    return signal_section::thread.kept_back != 0 && signal_section::thread.depth == 2;
+  }
+  /// In the only one: lets their handlers run.
   static void let_signals_run() noexcept {
     signal_section::thread.depth = 0;
     std::atomic_signal_fence(std::memory_order_seq_cst);

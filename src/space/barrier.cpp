@@ -8,6 +8,7 @@
 
 #include "base/assert.hpp"
 #include "base/events.hpp"
+#include "base/signal_section.hpp"
 #include "coherence/block_lock.hpp"
 #include "coherence/exclusive.hpp"
 #include "fiber/system.hpp"
@@ -228,6 +229,8 @@ void Barrier::wait_for_links(FunctionRef<bool()> condition, unsigned polls, cons
   const auto can_run = [&] { return meanwhile != nullptr && meanwhile->can_run(); };
   for (;;) {
     {
+      // Handlers of the program's signals run after it, not in the wait: for a helper that may take too long.
+      const SignalSection section;
       std::optional<coherence::Exclusive::Helper> helper;
       if (strong != nullptr) helper.emplace(*strong);
       sleeps.store(1, std::memory_order_relaxed);
@@ -235,14 +238,15 @@ void Barrier::wait_for_links(FunctionRef<bool()> condition, unsigned polls, cons
       bool arrived = false;
       const fabric::Status waited = fabric_.wait_until([&] {
         arrived = condition();
-        return arrived || fabric_.lost_ranks() != 0 || has_release() || can_run();
+        return arrived || fabric_.lost_ranks() != 0 || has_release() || can_run() ||
+               SignalSection::is_outer_awaited();
       });
       sleeps.store(0, std::memory_order_relaxed);
       if (arrived) return;
       if (waited != fabric::Status::ok || fabric_.lost_ranks() != 0) coherence::throw_lost(fabric_);
       if (has_release()) strong->help_releasing();
     }
-    // Not as a helper: that may take long.
+    // This may as well.
     if (can_run()) meanwhile->run();
   }
 }

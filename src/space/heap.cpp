@@ -61,7 +61,12 @@ Heap::Fresh Heap::allocate_fresh(std::size_t bytes) {
 /// Its former users' writes are known here when it returns.
 Heap::TakenRun Heap::take_run(ChunkIndex chunks, std::size_t for_bytes) {
   Message taken = ask(keeper, Kind::take, 0, chunks);
-  if (taken.finding != HeapFinding::found && give_spares(0)) taken = ask(keeper, Kind::take, 0, chunks);
+  if (taken.finding != HeapFinding::found) {
+    // Before it is refused: what this rank has to spare, and what others have given, but is still under way.
+    give_spares(0);
+    for (fabric::Rank rank = 0; rank < fabric_.size(); ++rank) ask(rank, Kind::settle, 0, 0);
+    taken = ask(keeper, Kind::take, 0, chunks);
+  }
   if (taken.finding != HeapFinding::found) {
     throw Error(ErrorCode::out_of_resources,
                 {.asked = fmt::format("cannot allocate {} bytes of the shared heap", for_bytes),
@@ -118,17 +123,17 @@ void Heap::free(void* pointer) {
 }
 
 /// All spare chunks but so many. Others may have freed what was in them, so this rank learns of it first.
-/// \returns false if there were none
-bool Heap::give_spares(std::size_t kept) {
+void Heap::give_spares(std::size_t kept) {
+  std::unique_lock learning(learning_, std::defer_lock);
+  if (kept == 0) learning.lock();  // what another thread is about to give counts as well
   const std::vector<ChunkIndex> spares = chunks_.take_spares(kept);
-  if (spares.empty()) return false;
-  const std::lock_guard learning(learning_);
+  if (spares.empty()) return;
+  if (!learning.owns_lock()) learning.lock();
   const HeapChunks::Freers freers = chunks_.take_freers();
   for (const fabric::Rank rank : freers.ranks) space_.learn(rank);
   learnt_.store(freers.frees, std::memory_order_release);
   space_.publish();
   for (const ChunkIndex spare : spares) tell_given({.first = spare, .chunks = 1}, fabric_.rank());
-  return true;
 }
 
 void Heap::refuse(const void* pointer, HeapFinding finding) const {
@@ -219,6 +224,16 @@ void Heap::arrived(void* self, fabric::Rank source, const std::byte* payload, st
           {.first = static_cast<ChunkIndex>(message.first), .chunks = static_cast<ChunkIndex>(message.count)},
           message.giver);
       return;
+    case Kind::settle:
+      message.kind = Kind::settled;
+      message.giver = source;
+      static_cast<void>(heap.fabric_.send(keeper, heap.handler_, &message, sizeof message));
+      return;
+    case Kind::settled:
+      source = message.giver;
+      message.kind = Kind::answer;
+      static_cast<void>(heap.fabric_.send(source, heap.handler_, &message, sizeof message));
+      return;
     default:
       heap.answer(source, message);
   }
@@ -269,6 +284,8 @@ void Heap::answer(fabric::Rank source, const Message& question) {
       break;
     }
     case Kind::give:
+    case Kind::settle:
+    case Kind::settled:
     case Kind::answer:
       CRATON_ASSERT(false);
   }

@@ -60,22 +60,24 @@ class Heap {
 
  private:
   enum class Kind : std::uint32_t {
-    take,    ///< so many chunks are wanted. To rank 0, as are the next two
-    who,     ///< who owns this chunk?
-    give,    ///< these chunks are free. Not answered
-    free,    ///< this offset is free. To its owner, as is the next one
-    find,    ///< what lies there?
-    answer,  ///< to one of these
+    take,     ///< so many chunks are wanted. To rank 0, as are the next two
+    who,      ///< who owns this chunk?
+    give,     ///< these chunks are free. Not answered
+    free,     ///< this offset is free. To its owner, as is the next one
+    find,     ///< what lies there?
+    settle,   ///< to any rank: what it has given must have arrived. Rank 0 answers, which it tells
+    settled,  ///< this is behind all that the sender has given so far. To rank 0
+    answer,   ///< to one of these
   };
   static constexpr std::uint32_t ranks_told = 16;
   static constexpr std::uint32_t all_ranks = ~std::uint32_t{0};
   struct Message {
     Kind kind;
     HeapFinding finding;
-    std::uint64_t ticket;  ///< of the question
-    std::uint64_t first;   ///< chunk, offset, owner
-    std::uint64_t count;   ///< of chunks, of bytes
-    std::uint32_t giver;
+    std::uint64_t ticket;       ///< of the question
+    std::uint64_t first;        ///< chunk, offset, owner
+    std::uint64_t count;        ///< of chunks, of bytes
+    std::uint32_t giver;        ///< in `settled`: who asked
     std::uint32_t givers_told;  ///< or all_ranks: too many to tell
     std::array<fabric::Rank, ranks_told> givers;
   };
@@ -91,7 +93,7 @@ class Heap {
   };
   TakenRun take_run(ChunkIndex chunks, std::size_t for_bytes);
   void learn_of_frees(std::uint64_t frees);
-  bool give_spares(std::size_t kept);
+  void give_spares(std::size_t kept);
   [[noreturn]] void refuse(const void* pointer, HeapFinding finding) const;
 
   fabric::Fabric& fabric_;
