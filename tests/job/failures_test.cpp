@@ -53,18 +53,18 @@ TEST(Program, ThatSaysThatItHasEndedEndsTheJobQuietly) {
 }
 
 TEST(TimeLimit, SaysWhoKeepsTheOthersWaiting) {
-  LaunchedJob job({"-n", "4", "--timeout", "1s", "--", program("fail"), "hang"});
+  LaunchedJob job({"-n", "4", "--timeout", "4s", "--", program("fail"), "hang"});
   EXPECT_EQ(finish_clean(job), 124);
   EXPECT_NE(
       job.error().find(
-          "craton: time limit of 1 s: rank 2 has not reached barrier 1, where ranks 0, 1, 3 wait (for "),
+          "craton: time limit of 4 s: rank 2 has not reached barrier 1, where ranks 0, 1, 3 wait (for "),
       std::string::npos)
       << job.error();
   EXPECT_NE(job.error().find("rank 2 is computing; ending the job\n"), std::string::npos) << job.error();
 }
 
 TEST(TimeLimit, KnowsLaterBarriersAndSleepingRanks) {
-  LaunchedJob job({"-n", "3", "--timeout", "1s", "--", program("fail"), "sleep", "1"});
+  LaunchedJob job({"-n", "3", "--timeout", "4s", "--", program("fail"), "sleep", "1"});
   EXPECT_EQ(finish_clean(job), 124);
   EXPECT_NE(job.error().find("rank 1 has not reached barrier 2, where ranks 0, 2 wait"), std::string::npos)
       << job.error();
@@ -78,8 +78,8 @@ TEST(TimeLimit, EndsProgramsThatNeverJoin) {
 }
 
 TEST(TimeLimit, SaysThatAStoppedRankDoesNotAnswer) {
-  LaunchedJob job({"-n", "2", "--timeout", "1s", "--", "sh", "-c",
-                   "if [ $CRATON_RANK = 1 ]; then (sleep 0.5; kill -STOP $$) & fi; exec " + program("fail") +
+  LaunchedJob job({"-n", "2", "--timeout", "4s", "--", "sh", "-c",
+                   "if [ $CRATON_RANK = 1 ]; then (sleep 2; kill -STOP $$) & fi; exec " + program("fail") +
                        " sleep 1"});
   EXPECT_EQ(finish_clean(job), 124);
   EXPECT_NE(job.error().find("rank 1 does not answer (stopped, or too busy)"), std::string::npos)

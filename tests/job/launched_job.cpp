@@ -169,7 +169,7 @@ void LaunchedJob::send_signal(int number) const {
 int LaunchedJob::finish() {
   if (pid_ < 0) return -1;
   read_output_ = true;
-  const auto deadline = start_ + limit;
+  const auto deadline = Clock::now() + limit;
   while (Clock::now() < deadline && read_some(100)) {
   }
   int status = 0;

@@ -25,7 +25,7 @@ std::string content_of(const std::string& path);
 class LaunchedJob {
  public:
   /// No test waits longer for anything.
-  static constexpr std::chrono::seconds limit{30};
+  static constexpr std::chrono::seconds limit{100};
 
   /// \param arguments of the command, after "craton run"
   /// \param read_output false: nobody reads its standard output until read_rest()

@@ -2,6 +2,8 @@
 // ours.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/close_range.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,10 +33,12 @@ Native run_native(const std::vector<std::string>& command) {
   words.push_back(nullptr);
   const pid_t child = ::fork();
   if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // it goes with this test, should that be ended at its limit
     const int nothing = ::open("/dev/null", O_RDWR);
     ::dup2(nothing, STDIN_FILENO);
     ::dup2(ends[1], STDOUT_FILENO);
     ::dup2(nothing, STDERR_FILENO);  // the programs' own complaints are seen in the other run
+    ::close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
     ::execv(words[0], words.data());
     ::_exit(127);
   }

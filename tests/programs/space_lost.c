@@ -14,9 +14,9 @@ static void say(const char* text) {
 int main(void) {
   must(craton_init(), "craton_init");
   must(craton_space_open(NULL), "craton_space_open");
+  signal(SIGTERM, SIG_IGN); /* there is some time left */
   must(craton_space_barrier(0), "craton_space_barrier");
   if (craton_rank() == craton_size() - 1) kill(getpid(), SIGKILL);
-  signal(SIGTERM, SIG_IGN); /* there is some time left */
   for (int i = 0; i < 2; ++i) {
     const craton_status status = craton_space_barrier(0);
     say(status == CRATON_PEER_LOST ? "lost\n" : craton_status_name(status));

@@ -112,7 +112,7 @@ Outcome run_natively(const std::string& name) {
   // LLVM's yield while they wait for its own locks, in turns, and on a busy machine a turn comes every few
   // milliseconds: tasks took minutes.
   const std::string command =
-      "OMP_WAIT_POLICY=passive KMP_USE_YIELD=0 '" + job::program(name) + "' 2>'" + errors + "'";
+      "OMP_WAIT_POLICY=passive KMP_USE_YIELD=0 timeout 100 '" + job::program(name) + "' 2>'" + errors + "'";
   FILE* const stream = ::popen(command.c_str(), "r");
   if (stream == nullptr) return {-1, "", "cannot run " + command};
   Outcome outcome{};

@@ -434,12 +434,19 @@ static void sets(void) {
   close(set);
 }
 
+/* The same with a number that the actions of children() leave alone, whatever a process inherits. */
+static int moved_up(int low) {
+  const int high = fcntl(low, F_DUPFD, 20);
+  CHECK(close(low), 0);
+  return high;
+}
+
 /* A child that a thread starts gets what its actions name: of the first thread's, of its own, and what the
  * actions themselves have made, which may have the number of one of the first thread's. */
 static void children(void) {
-  int log = memfd_create("log", 0);
-  int input = memfd_create("input", 0);
-  int folder = open("/proc/sys/kernel", O_RDONLY | O_DIRECTORY);
+  int log = moved_up(memfd_create("log", 0));
+  int input = moved_up(memfd_create("input", 0));
+  int folder = moved_up(open("/proc/sys/kernel", O_RDONLY | O_DIRECTORY));
   CHECK(fcntl(log, F_SETFL, O_APPEND), 0);
   CHECK(write(input, "of the first", 12), 12);
 #pragma omp parallel
@@ -453,6 +460,7 @@ static void children(void) {
     pid_t child = 0;
     int ends[2];
     CHECK(pipe(ends), 0);
+    ends[0] = moved_up(ends[0]);
     CHECK(write(ends[1], "of its own", 10), 10);
     CHECK(close(ends[1]), 0);
     CHECK(posix_spawn_file_actions_init(&actions), 0);

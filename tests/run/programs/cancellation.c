@@ -132,7 +132,7 @@ static void group_of_region(void) {
 #pragma omp atomic write
         has_begun = 1;
 #pragma omp flush
-        const double end = omp_get_wtime() + 2;
+        const double end = omp_get_wtime() + 20;
         while (last > 0 && omp_get_cancellation() && omp_get_wtime() < end) {
 #pragma omp cancellation point taskgroup
           usleep(100);

@@ -45,7 +45,7 @@ contains
     process = process_of(self)
     if (process /= 0) return
     call take_part()
-    end = omp_get_wtime() + 5
+    end = omp_get_wtime() + 60
     other = 0
     do while (other < omp_get_team_size(1) .and. omp_get_wtime() < end)
       !$omp flush

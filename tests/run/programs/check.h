@@ -23,7 +23,7 @@ static inline void take_part(void) {
 }
 
 /// The same, and the first time waits until all threads of the team have, so that no thread gets all the work
-/// where threads take it as it comes. Gives up after some seconds, with fewer processes to show for it.
+/// where threads take it as it comes. Gives up after a minute, with fewer processes to show for it.
 static inline void meet(void) {
   const int self = omp_get_ancestor_thread_num(1);
   int process;
@@ -31,7 +31,7 @@ static inline void meet(void) {
   process = process_of[self];
   if (process != 0) return;
   take_part();
-  const double end = omp_get_wtime() + 5;
+  const double end = omp_get_wtime() + 60;
   for (int other = 0; other < omp_get_team_size(1) && omp_get_wtime() < end;) {
 #pragma omp flush
 #pragma omp atomic read

@@ -89,13 +89,25 @@ static void run_by_setting_with_tasks(void) {
   enum { all = 240 };
   long long total = 0;
   int of_first = 0;
+  int of_others = 0;
   omp_set_schedule(omp_sched_dynamic, 1);
 #pragma omp parallel
   {
     take_part();
 #pragma omp for schedule(nonmonotonic : runtime) reduction(task, + : total)
     for (int i = 0; i < all; ++i) {
-      if (omp_get_thread_num() == 0 && of_first++ == 0) usleep(100000);
+      const int threads = omp_get_num_threads();
+      if (omp_get_thread_num() != 0) {
+#pragma omp atomic
+        ++of_others;
+      } else if (of_first++ == 0) {
+        // Until the others have done what leaves less than its part; for 20 s at most.
+        for (int look = 0, done = 0; look < 20000 && threads > 1 && done <= all - all / threads; ++look) {
+          usleep(1000);
+#pragma omp atomic read
+          done = of_others;
+        }
+      }
       total += i;
     }
   }
