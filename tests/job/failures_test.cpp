@@ -78,9 +78,9 @@ TEST(TimeLimit, EndsProgramsThatNeverJoin) {
 }
 
 TEST(TimeLimit, SaysThatAStoppedRankDoesNotAnswer) {
-  LaunchedJob job({"-n", "2", "--timeout", "4s", "--", "sh", "-c",
-                   "if [ $CRATON_RANK = 1 ]; then (sleep 2; kill -STOP $$) & fi; exec " + program("fail") +
-                       " sleep 1"});
+  LaunchedJob job(
+      {"-n", "2", "--timeout", "4s", "--", "sh", "-c",
+       "if [ $CRATON_RANK = 1 ]; then (sleep 2; kill -STOP $$) & fi; exec " + program("fail") + " sleep 1"});
   EXPECT_EQ(finish_clean(job), 124);
   EXPECT_NE(job.error().find("rank 1 does not answer (stopped, or too busy)"), std::string::npos)
       << job.error();
