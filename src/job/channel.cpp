@@ -115,8 +115,10 @@ void Channel::receive_available() {
     const ssize_t count = ::read(in_.get(), buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EAGAIN) return;
+    // Who is killed leaves frames unread, which resets the connection, or half written. Neither breaks a
+    // rule.
+    if (count == 0 || (count < 0 && errno == ECONNRESET)) return fail("");
     if (count < 0) return fail(std::generic_category().message(errno));
-    if (count == 0) return fail(reader_.inside_frame() ? "it ended in the middle of a frame" : "");
     reader_.add(buffer.data(), static_cast<std::size_t>(count));
     try {
       while (is_open()) {

@@ -17,7 +17,7 @@ namespace craton::job {
 class Channel {
  public:
   using Received = std::function<void(const Frame&)>;
-  /// \param why empty if the other side closed in order
+  /// \param why empty if the other side closed or died
   using Closed = std::function<void(const std::string& why)>;
 
   /// \param in read from; \param out written to, or empty if `in` is a socket for both

@@ -81,8 +81,6 @@ class FrameReader {
   /// The next whole frame, if it is there.
   /// \throws Error protocol: no frame begins here, an unknown kind, or a body over the limit
   std::optional<Frame> next();
-  /// True if a frame has begun and not ended.
-  bool inside_frame() const noexcept { return taken_ < pending_.size(); }
   /// What has come and was not taken as a frame, for messages about text that is none.
   std::string_view rest() const noexcept { return std::string_view(pending_).substr(taken_); }
 

@@ -51,7 +51,7 @@ TEST(Frame, ComesOutAsItWentInWhereverTheBytesAreCut) {
     EXPECT_EQ(frames[1].body, std::string("a\0b\n", 4));
     EXPECT_EQ(frames[2].kind, FrameKind::bye);
     EXPECT_EQ(frames[2].body, std::string(70'000, 'z'));
-    EXPECT_FALSE(reader.inside_frame());
+    EXPECT_TRUE(reader.rest().empty());
   }
 }
 
@@ -61,7 +61,7 @@ TEST(Frame, TruncatedOnesAreNoFrames) {
     FrameReader reader(max_node_body_bytes);
     reader.add(wire.data(), length);
     EXPECT_FALSE(reader.next().has_value()) << length;
-    EXPECT_EQ(reader.inside_frame(), length != 0) << length;
+    EXPECT_EQ(reader.rest().empty(), length == 0) << length;
   }
 }
 

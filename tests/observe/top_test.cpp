@@ -88,6 +88,15 @@ double number(const json& rank, const char* name) {
   return rank.contains(name) ? rank.at(name).get<double>() : 0;
 }
 
+/// One rank that joins its job by hand.
+std::vector<std::string> forgetful_program() {
+  std::vector<std::string> words = {"-n", "1", "--share=no", "--", CRATON_RANK_PROGRAMS "/forgetful"};
+  for (const job::FrameKind kind :
+       {job::FrameKind::join, job::FrameKind::ready, job::FrameKind::look, job::FrameKind::seen})
+    words.push_back(std::to_string(static_cast<int>(kind)));
+  return words;
+}
+
 /// The name of the job's socket; "" if it has none.
 std::string socket_of(pid_t launcher) {
   std::ifstream sockets("/proc/net/unix");
@@ -213,16 +222,23 @@ TEST(Top, EndsWithAJobThatIsKilledAndLeavesNothing) {
 }
 
 TEST(Top, AsksARankAgainThatDidNotAnswer) {
-  std::vector<std::string> words = {"-n", "1", "--share=no", "--", CRATON_RANK_PROGRAMS "/forgetful"};
-  for (const job::FrameKind kind :
-       {job::FrameKind::join, job::FrameKind::ready, job::FrameKind::look, job::FrameKind::seen})
-    words.push_back(std::to_string(static_cast<int>(kind)));
-  LaunchedJob job(words);
+  LaunchedJob job(forgetful_program());
   ASSERT_TRUE(job.wait_for_output("ready")) << job.error();
   Top top(of_job(job) + " --json --interval 200ms");
   EXPECT_TRUE(top.tells([](const json& ranks) { return ranks[0].contains("faults_per_s"); })) << top.last();
   job.send_signal(SIGTERM);
   EXPECT_EQ(job::finish_clean(job), 128 + SIGTERM) << job.error();
+}
+
+// It leaves a question unread, so that its connection is reset.
+TEST(Top, ASignalThatARankDiesOfIsNamed) {
+  std::vector<std::string> words = forgetful_program();
+  words.emplace_back("dies");
+  LaunchedJob job(words);
+  ASSERT_TRUE(job.wait_for_output("ready")) << job.error();
+  Top top(of_job(job) + " --json --interval 200ms");
+  EXPECT_EQ(job::finish_clean(job), 128 + SIGKILL) << job.error();
+  EXPECT_EQ(occurrences(job.error(), "died: killed (SIGKILL)"), 1) << job.error();
 }
 
 TEST(Top, IsNotKeptByAnotherWhoTookTheName) {

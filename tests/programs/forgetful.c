@@ -1,5 +1,7 @@
-/* forgetful JOIN READY LOOK SEEN: joins its job by control frames of these kinds, and leaves the first
- * question of who watches it without an answer. */
+/* forgetful JOIN READY LOOK SEEN [dies]: joins its job by control frames of these kinds, and leaves the first
+ * question of who watches it without an answer, or dies before it has read it. */
+#include <poll.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,6 +46,11 @@ int main(int argc, char** argv) {
   say(atoi(argv[2]), 0, 0);
   printf("ready\n");
   fflush(stdout);
+  if (argc > 5) {
+    struct pollfd question = {.fd = control, .events = POLLIN};
+    poll(&question, 1, -1);
+    raise(SIGKILL);
+  }
   for (uint64_t questions = 0;;) {
     if (hear() != atoi(argv[3])) continue;
     if (++questions > 1) say(atoi(argv[4]), 60, questions); /* a RankLook */
