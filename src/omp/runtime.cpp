@@ -148,6 +148,8 @@ Runtime::Runtime(Platform& platform, const Settings& settings)
       outer_team_(*this) {
   platform_.fabric().set_handler(message_handler_, &Runtime::arrived, this);
   platform_.fabric().register_region(platform_.first_region(), memory_);
+  platform_.space().heartbeat().set_also(
+      [](void* self) noexcept { static_cast<Runtime*>(self)->outer_team_.tasks().beat(); }, this);
   initial_icvs_.threads_are_chosen = !settings_.threads.empty();
   initial_icvs_.threads = settings_.threads.empty() ? default_threads() : settings_.threads[0];
   std::uint32_t threads_here = 0;
@@ -159,6 +161,10 @@ Runtime::Runtime(Platform& platform, const Settings& settings)
   if (threads_here > cpus()) spin_.looks = looks_if_crowded;
   if (settings_.wait_policy == WaitPolicy::active) spin_.looks = looks_if_active;
   if (settings_.wait_policy == WaitPolicy::passive) spin_.looks = 0;
+}
+
+Runtime::~Runtime() {
+  platform_.space().heartbeat().set_also(nullptr, nullptr);
 }
 
 void Runtime::fail(const Error& error) noexcept {

@@ -34,6 +34,7 @@ class Runtime {
   Runtime(Platform& platform, const Settings& settings);
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
+  ~Runtime();
 
   Platform& platform() noexcept { return platform_; }
   const Settings& settings() const noexcept { return settings_; }

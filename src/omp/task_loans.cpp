@@ -56,21 +56,41 @@ void TaskPool::offer() {
 
 /// Makes all tasks that are in the queue now ready to be lent.
 void TaskPool::publish() {
+  runtime_.platform().flush_output();
+  publish_memory();
+}
+
+/// The same, but for output that is not written yet.
+void TaskPool::publish_memory() {
   std::uint64_t number = 0;
+  std::uint64_t region = 0;
   {
     const std::lock_guard lock(lock_);
     number = made_ready_;
+    region = begun_;
     if (number == published_) return;
   }
-  runtime_.platform().flush_output();
   runtime_.guard([&] { runtime_.platform().space().publish(); });
   const std::lock_guard lock(lock_);
-  published_ = std::max(published_, number);
+  // The heartbeat may have met the next region, with tasks of its own.
+  if (region == begun_) published_ = std::max(published_, number);
 }
 
 /// Answers the ranks that asked while nothing was published, or nothing was there.
 void TaskPool::answer_askers() {
   publish();
+  answer_askers_now();
+}
+
+void TaskPool::beat() {
+  if (asker_count_.load(std::memory_order_relaxed) == 0) return;
+  // Output is flushed where tasks begin: here a fault in a buffer that the program has given would be the
+  // end.
+  publish_memory();
+  answer_askers_now();
+}
+
+void TaskPool::answer_askers_now() {
   std::vector<Answer> answers;
   {
     const std::lock_guard lock(lock_);

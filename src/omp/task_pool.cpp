@@ -41,6 +41,7 @@ void TaskPool::begin(fabric::Rank ranks, std::uint32_t size, std::uint32_t regio
   const std::lock_guard lock(lock_);
   ranks_ = ranks;
   size_ = size;
+  ++begun_;
   made_ready_.store(0, std::memory_order_relaxed);
   makes_tasks_.store(false, std::memory_order_relaxed);
   published_ = 0;
@@ -152,6 +153,8 @@ void TaskPool::run(Thread& thread, Task& task) {
     } else if (now_ns > published_ns_.load(std::memory_order_relaxed) + publish_every_ns) {
       published_ns_.store(now_ns, std::memory_order_relaxed);
       publish();
+    } else if (now_ns != 0) {
+      runtime_.platform().flush_output();  // others may get what waits, while this one runs
     }
     if (task.learns) runtime_.guard([&] { runtime_.platform().space().learn(task.loan->owner); });
   }

@@ -16,6 +16,9 @@
 /// only who waits can unlock. What has come back is not lent again. At a barrier only what belongs to loans
 /// is asked for, since elsewhere somebody may wait for those.
 ///
+/// A rank whose threads are all inside of tasks, for long, has its heartbeat publish for those who ask; where
+/// there is none, they wait for the next task to begin or end.
+///
 /// A rank that has left a barrier does not lend to one that has not: its loan could not be learnt before.
 ///
 /// Invariant: a rank takes part in a barrier only when all tasks made there have ended but those that belong
@@ -105,6 +108,11 @@ class TaskPool {
   /// All ranks have met, and are about to leave.
   void left_barrier() noexcept;
 
+  // ---- By the rank's heartbeat
+
+  /// Answers who has asked for tasks while all threads here are inside of others.
+  void beat();
+
   // ---- Messages, in handlers
 
   void arrived(fabric::Rank source, const Message& message);
@@ -137,6 +145,7 @@ class TaskPool {
   // Lending (task_loans.cpp).
   void offer();
   void publish();
+  void publish_memory();
   bool may_ask() const noexcept;
   void ask();
   Answer answer_to(const Asker& asker);
@@ -145,6 +154,7 @@ class TaskPool {
   bool lend(fabric::Rank borrower, Message& message);
   void add_to_lent(Task& task, fabric::Rank borrower) noexcept;
   void answer_askers();
+  void answer_askers_now();
   void note_idle(fabric::Rank rank);
   bool has_work(fabric::Rank rank) const noexcept;
   void send(fabric::Rank to, const Message& message);
@@ -163,6 +173,7 @@ class TaskPool {
   fabric::Rank ranks_ = 1;
   std::uint32_t size_ = 1;
   std::atomic<std::uint32_t> region_{0};
+  std::uint64_t begun_ = 0;                ///< regions so far
   std::atomic<std::uint32_t> meeting_{0};  ///< barriers of the region that this rank has left
 
   fiber::Mutex lock_;

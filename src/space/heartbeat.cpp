@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <mutex>
 #include <utility>
 
 #include "base/error.hpp"
@@ -34,6 +35,12 @@ Heartbeat::Heartbeat(fabric::Fabric& fabric, coherence::LeaseRelease& protocol, 
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
+void Heartbeat::set_also(Also also, void* context) noexcept {
+  const std::lock_guard lock(also_lock_);
+  also_ = also;
+  also_context_ = context;
+}
+
 void Heartbeat::stop() noexcept {
   if (!thread_.joinable()) return;
   stopped_.store(1, std::memory_order_release);
@@ -55,6 +62,10 @@ void Heartbeat::run() {
     for (TimeNs next_ns = fabric_.clock().now_ns() + interval_ns_; sleep_until(next_ns);) {
       const TimeNs start_ns = fabric_.clock().now_ns();
       beat();
+      {
+        const std::lock_guard lock(also_lock_);
+        if (also_ != nullptr) also_(also_context_);
+      }
       const TimeNs end_ns = fabric_.clock().now_ns();
       next_ns = end_ns + std::max(interval_ns_, rest_beats * (end_ns - start_ns));
     }

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -29,6 +30,12 @@ class Heartbeat {
   Heartbeat& operator=(const Heartbeat&) = delete;
   ~Heartbeat() { stop(); }
 
+  /// Called after each beat, on its thread: must not touch the program's memory, which no fault would open
+  /// there. Replaces what was called before, and waits for a call of that which is under way. Null: nothing
+  /// is.
+  using Also = void (*)(void* context) noexcept;
+  void set_also(Also also, void* context) noexcept;
+
   /// No beat after it. Waits for one that is under way, which ends at the latest when a rank is known to be
   /// dead. By one thread.
   void stop() noexcept;
@@ -46,6 +53,9 @@ class Heartbeat {
   std::vector<std::uint64_t> seen_;  ///< what each rank showed
   std::uint64_t releases_seen_ = 0;
   std::uint64_t barriers_seen_ = 0;
+  std::mutex also_lock_;
+  Also also_ = nullptr;
+  void* also_context_ = nullptr;
   std::atomic<std::uint32_t> stopped_{0};  ///< 1: it is time to stop; the thread sleeps on it
   std::thread thread_;
 };

@@ -140,6 +140,7 @@ class Space {
   OwnedSegment* owned_segment() noexcept { return owned_.get(); }
   Barrier& barrier() noexcept { return barrier_; }
   Mutexes& mutexes() noexcept { return mutexes_; }
+  Heartbeat& heartbeat() noexcept { return heartbeat_; }
   coherence::LeaseRelease& protocol() noexcept { return protocol_; }
   coherence::Exclusive& exclusive() noexcept { return exclusive_; }
   vm::Mechanism mechanism() const noexcept { return mechanism_; }

@@ -244,6 +244,42 @@ static void depend(void) {
   check_int("mutexinoutset, and taskwait with dependences", result);
 }
 
+/* Two tasks, of which each waits for the other to begin. Short ones before them have the maker's rank
+ * publish, which it does not do again so soon; the other ranks ask when it is inside of one of the two. */
+static void run_tasks_that_meet(void) {
+  static int begun[2];
+#pragma omp parallel
+  {
+    take_part();
+    if (omp_get_thread_num() != 0) usleep(20000);
+#pragma omp master
+    {
+      for (int i = 0; i < 2; ++i) {
+#pragma omp task firstprivate(i)
+        begun[i] = 0;
+      }
+#pragma omp taskwait
+      for (int i = 0; i < 2; ++i) {
+#pragma omp task firstprivate(i)
+        {
+          int other = 0;
+#pragma omp atomic write seq_cst
+          begun[i] = 1;
+          const double end = omp_get_wtime() + 60;
+          while (other == 0 && omp_get_num_threads() > 1 && omp_get_wtime() < end) {
+#pragma omp atomic read seq_cst
+            other = begun[1 - i];
+            if (other == 0) usleep(50);
+          }
+          if (omp_get_num_threads() > 1 && other == 0) begun[i] = 2;
+        }
+      }
+#pragma omp taskwait
+    }
+  }
+  check_int("tasks that meet", begun[0] + begun[1]);
+}
+
 static void loop_in_tasks(void) {
   const int team = omp_get_max_threads();
   static long long looped[3000];
@@ -510,6 +546,7 @@ static void wait_for_a_group_with_a_lock(void) {
 
 int main(void) {
   run_independent_tasks();
+  run_tasks_that_meet();
   recurse_in_tasks();
   wait_for_group();
   depend();
