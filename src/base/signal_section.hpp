@@ -35,6 +35,24 @@ void let_run() noexcept;
 
 class SignalSection {
  public:
+  /// In the only section of its thread: outside of it for as long as it lives.
+  class Pause {
+   public:
+    Pause() noexcept {
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+      signal_section::thread.depth = 0;
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+      signal_section::let_run();
+    }
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+    ~Pause() {
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+      signal_section::thread.depth = 1;
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    }
+  };
+
   SignalSection() noexcept {
     signal_section::thread.depth = signal_section::thread.depth + 1;
     std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -54,18 +72,12 @@ class SignalSection {
   static bool is_awaited() noexcept {
     return signal_section::thread.kept_back != 0 && signal_section::thread.depth == 1;
   }
-  /// The same inside of one more, that of a wait whose caller ends both then, so that they run.
+  /// The same inside of one more, that of a wait whose caller lets them run then.
   static bool is_outer_awaited() noexcept {
     return signal_section::thread.kept_back != 0 && signal_section::thread.depth == 2;
   }
   /// In the only one: lets their handlers run.
-  static void let_signals_run() noexcept {
-    signal_section::thread.depth = 0;
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    signal_section::let_run();
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    signal_section::thread.depth = 1;
-  }
+  static void let_signals_run() noexcept { const Pause pause; }
 };
 
 }  // namespace craton

@@ -240,11 +240,20 @@ void LeaseRelease::acquire_from_some(const Signature& signature, std::uint32_t s
 
 /// All but the pinned blocks, for which it may have to wait.
 void LeaseRelease::acquire_notices(const Signature& signature, std::uint32_t site) {
-  // Another thread of this rank is about to leave the barrier whose notices it was not given.
+  // A thread of this rank is about to leave the barrier whose notices it was not given.
   const auto has_had = [&] {
     return barriers_.load(std::memory_order_acquire) >= signature.barriers() || fabric_.lost_ranks() != 0;
   };
-  if (!has_had()) static_cast<void>(fabric_.wait_until(has_had));
+  const auto can_leave = [&] { return barrier_exit_ != nullptr && barrier_exit_->can_leave(); };
+  while (!has_had()) {
+    if (can_leave()) {
+      barrier_exit_->leave();
+      continue;
+    }
+    awaiting_barrier_.fetch_add(1, std::memory_order_seq_cst);
+    static_cast<void>(fabric_.wait_until([&] { return has_had() || can_leave(); }));
+    awaiting_barrier_.fetch_sub(1, std::memory_order_relaxed);
+  }
   if (barriers_.load(std::memory_order_acquire) < signature.barriers()) throw_lost(fabric_);
   // Most of what a rank tells one by one it has told before, and adding it would be a sort.
   std::vector<WriteNotice> news;

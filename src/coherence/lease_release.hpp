@@ -58,6 +58,19 @@ struct Race {
 
 class Exclusive;
 
+/// How others than the thread that is in a barrier of all ranks leave it: who acquires what is known only to
+/// ranks that have left may be a handler of a signal on that very thread, or keep such a one waiting.
+class BarrierExit {
+ public:
+  /// Whether the thread is there, and not in the barrier's own code. Any thread, in conditions of waits.
+  virtual bool can_leave() noexcept = 0;
+  /// Leaves the barrier for its thread, unless another one does. Blocks. \throws Error peer_lost
+  virtual void leave() = 0;
+
+ protected:
+  ~BarrierExit() = default;
+};
+
 /// Memory under other rules whose order the fences make as well.
 class FenceListener {
  public:
@@ -112,6 +125,11 @@ class LeaseRelease {
               FunctionRef<void(std::byte* word)> modify);
 
   /// Before other threads use fences; outlives them. \param listener null: none
+  /// Null: who acquires leaves all barriers to those who are in them.
+  void set_barrier_exit(BarrierExit* exit) noexcept { barrier_exit_ = exit; }
+  /// Whether somebody waits for this rank to leave a barrier; BarrierExit::can_leave() may hold now, and the
+  /// caller notifies the fabric then.
+  bool barrier_is_awaited() const noexcept { return awaiting_barrier_.load(std::memory_order_seq_cst) != 0; }
   void set_fence_listener(FenceListener* listener) noexcept { listener_ = listener; }
   void set_race_handler(RaceHandler handler, void* context) noexcept {
     race_handler_ = handler;
@@ -198,6 +216,8 @@ class LeaseRelease {
   std::atomic<std::uint64_t> shown_{0};     ///< how often something new was
   Exclusive* exclusive_ = nullptr;          ///< where there may be strong blocks
   FenceListener* listener_ = nullptr;
+  BarrierExit* barrier_exit_ = nullptr;
+  std::atomic<std::uint32_t> awaiting_barrier_{0};
   RaceHandler race_handler_ = nullptr;
   void* race_context_ = nullptr;
 };

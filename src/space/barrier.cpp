@@ -42,9 +42,11 @@ Barrier::Barrier(fabric::Fabric& fabric, coherence::LeaseRelease& protocol, fabr
       memory_("craton barrier", sizeof(Words)) {
   fabric_.set_handler(handler_, &Barrier::arrived, this);
   fabric_.register_region(region_, memory_);
+  protocol_.set_barrier_exit(this);
 }
 
 void Barrier::close() {
+  protocol_.set_barrier_exit(nullptr);
   fabric_.unregister_region(region_);
 }
 
@@ -65,6 +67,7 @@ void Barrier::wait(std::uint32_t site) {
 }
 
 void Barrier::meet(fabric::Rank ranks, std::uint32_t site, BarrierNote* note, const Meanwhile* meanwhile) {
+  const SignalSection section;
   const events::Span span(events::Kind::barrier);
   CRATON_ASSERT(fabric_.rank() < ranks);
   coherence::Signature all = protocol_.release_to_all();
@@ -76,43 +79,63 @@ void Barrier::meet(fabric::Rank ranks, std::uint32_t site, BarrierNote* note, co
   for (std::size_t link = 0; link < links_at_most; ++link) {
     if (has_link(link, ranks)) waiting[waits++] = link;
   }
-  // What goes to the last one to tell is what all others have told. What goes to the others has that of the
-  // last one as well, and, to save room for what each has told, their own again.
-  while (waits != 0) {
-    if (waits == 1) send(waiting[0], all, carried);
-    std::size_t next = 0;
-    const auto one_has_arrived = [&] {
-      for (next = 0; next < waits && !has_arrived(waiting[next]);) ++next;
-      return next < waits;
-    };
-    const auto near = [this](std::size_t link) { return is_near(link); };
-    const bool words_may_come = std::any_of(waiting.begin(), waiting.begin() + waits, near);
-    wait_for_links(one_has_arrived, words_may_come ? polls_ : 0, meanwhile);
+  const auto leave = [&] {
+    // What went to the last one to tell is what all others had told. What goes to the others has that of the
+    // last one as well, and, to save room for what each has told, their own again.
+    for (std::size_t i = 0; i + 1 < tells; ++i) send(told[i], all, carried);
+    wake_told();
+    if (ranks == fabric_.size()) {
+      protocol_.acquire_from_all(all, site);
+    } else {
+      protocol_.acquire_from_some(all, site);
+    }
+  };
+  std::size_t next = 0;
+  const auto one_has_told = [&] {
+    for (next = 0; next < waits && !has_arrived(waiting[next]);) ++next;
+    return next < waits;
+  };
+  bool is_over = waits == 0;
+  const auto take_next = [&] {
     take(waiting[next], all, carried);
     told[tells++] = waiting[next];
     waiting[next] = waiting[--waits];
-  }
-  for (std::size_t i = 0; i + 1 < tells; ++i) send(told[i], all, carried);
-  wake_told();
-  if (ranks == fabric_.size()) {
-    protocol_.acquire_from_all(all, site);
-  } else {
-    protocol_.acquire_from_some(all, site);
-  }
+    if (waits == 1) send(waiting[0], all, carried);
+    is_over = waits == 0;
+    if (is_over) leave();
+  };
+  if (waits == 0) leave();
+  if (waits == 1) send(waiting[0], all, carried);
+  const auto near = [this](std::size_t link) { return is_near(link); };
+  pass({.is_over = [&] { return is_over; },
+        .can_go_on = one_has_told,
+        .go_on = take_next,
+        .has_near = [&] { return std::any_of(waiting.begin(), waiting.begin() + waits, near); }},
+       meanwhile);
   if (note != nullptr) *note = carried;
 }
 
 void Barrier::gather(fabric::Rank ranks, std::uint32_t site, const Meanwhile* meanwhile) {
+  const SignalSection section;
   const events::Span span(events::Kind::barrier);
   const bool is_root = fabric_.rank() == 0;
   coherence::Signature all =
       is_root ? coherence::Signature(protocol_.barrier_capacity()) : protocol_.release_to_all();
   BarrierNote nothing;
-  for (std::size_t link = 1; link < links_at_most; ++link) {
-    if (!has_link(link, ranks)) continue;
-    wait_for_link(link, meanwhile);
-    take(link, all, nothing);
-  }
+  std::size_t link = 1;
+  const auto skip_absent = [&] {
+    while (link < links_at_most && !has_link(link, ranks)) ++link;
+  };
+  skip_absent();
+  const auto take_next = [&] {
+    take(link++, all, nothing);
+    skip_absent();
+  };
+  pass({.is_over = [&] { return link == links_at_most; },
+        .can_go_on = [&] { return has_arrived(link); },
+        .go_on = take_next,
+        .has_near = [&] { return is_near(link); }},
+       meanwhile);
   // What comes from further down is for rank 0, which tells all when it tells again.
   if (is_root) return protocol_.acquire_from_some(all, site);
   send(to_parent, all, nothing);
@@ -131,19 +154,28 @@ fabric::Rank Barrier::tell(fabric::Rank ranks, const BarrierNote& note) {
 }
 
 BarrierNote Barrier::hear(std::uint32_t site_word, const Meanwhile* meanwhile) {
+  const SignalSection section;
   const events::Span span(events::Kind::idle);
-  wait_for_link(to_parent, meanwhile);
-  coherence::Signature told(protocol_.barrier_capacity());
   BarrierNote note;
-  take(to_parent, told, note);
-  send_to_children(told, note);
-  CRATON_ASSERT(site_word < BarrierNote::words_at_most);
-  const auto site = static_cast<std::uint32_t>(note.words[site_word]);
-  if (note.reach == fabric_.size()) {
-    protocol_.acquire_from_all(told, site);
-  } else {
-    protocol_.acquire_from_some(told, site);
-  }
+  bool is_over = false;
+  const auto take_told = [&] {
+    coherence::Signature told(protocol_.barrier_capacity());
+    take(to_parent, told, note);
+    is_over = true;
+    send_to_children(told, note);
+    CRATON_ASSERT(site_word < BarrierNote::words_at_most);
+    const auto site = static_cast<std::uint32_t>(note.words[site_word]);
+    if (note.reach == fabric_.size()) {
+      protocol_.acquire_from_all(told, site);
+    } else {
+      protocol_.acquire_from_some(told, site);
+    }
+  };
+  pass({.is_over = [&] { return is_over; },
+        .can_go_on = [&] { return has_arrived(to_parent); },
+        .go_on = take_told,
+        .has_near = [&] { return is_near(to_parent); }},
+       meanwhile);
   return note;
 }
 
@@ -211,14 +243,60 @@ bool Barrier::has_arrived(std::size_t link) noexcept {
          arrivals_[link][number % ahead_at_most].whole.load(std::memory_order_acquire);
 }
 
-void Barrier::wait_for_link(std::size_t link, const Meanwhile* meanwhile) {
-  wait_for_links([&] { return has_arrived(link); }, is_near(link) ? polls_ : 0, meanwhile);
+void Barrier::pass(const Passage& passage, const Meanwhile* meanwhile) {
+  while (!passage.is_over()) {
+    wait_for_links(passage, meanwhile);
+    if (!passage.is_over()) passage.go_on();
+  }
 }
 
-/// The condition must get true by what arrives on a link.
-void Barrier::wait_for_links(FunctionRef<bool()> condition, unsigned polls, const Meanwhile* meanwhile) {
+/// All others have left, or are about to.
+void Barrier::leave_now(const Passage& passage) {
+  while (!passage.is_over()) {
+    const std::atomic_ref sleeps(own_words().sleeps.words[0]);
+    sleeps.store(1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    const auto can_go_on = [&] { return passage.can_go_on() || fabric_.lost_ranks() != 0; };
+    const fabric::Status waited = fabric_.wait_until(can_go_on);
+    sleeps.store(0, std::memory_order_relaxed);
+    if (waited != fabric::Status::ok || !passage.can_go_on()) coherence::throw_lost(fabric_);
+    passage.go_on();
+  }
+}
+
+void Barrier::leave() {
+  Inside inside = Inside::yes;
+  if (!inside_.compare_exchange_strong(inside, Inside::leaves, std::memory_order_seq_cst)) return;
+  struct Left {
+    Barrier& barrier;
+    ~Left() {
+      barrier.inside_.store(Inside::no, std::memory_order_seq_cst);
+      barrier.fabric_.notify();
+    }
+  };
+  const Left left{*this};
+  leave_now(*passage_inside_);
+}
+
+void Barrier::enter_program(const Passage& passage) noexcept {
+  passage_inside_ = &passage;
+  inside_.store(Inside::yes, std::memory_order_seq_cst);
+  if (protocol_.barrier_is_awaited()) fabric_.notify();
+}
+
+void Barrier::come_back() {
+  Inside inside = Inside::yes;
+  if (inside_.compare_exchange_strong(inside, Inside::no, std::memory_order_seq_cst)) return;
+  const auto has_left = [&] { return inside_.load(std::memory_order_seq_cst) == Inside::no; };
+  while (!has_left()) static_cast<void>(fabric_.wait_until(has_left));
+}
+
+/// Until the passage can go on, or is over. In its caller's section, but for handlers of signals, and for
+/// what is done meanwhile.
+void Barrier::wait_for_links(const Passage& passage, const Meanwhile* meanwhile) {
+  const unsigned polls = passage.has_near() ? polls_ : 0;
   for (unsigned poll = 0; poll < polls; ++poll) {
-    if (condition()) return;
+    if (passage.can_go_on()) return;
     if (poll == polls / 2) wake_told();
     fiber::NativeSystem::pause();
   }
@@ -227,17 +305,16 @@ void Barrier::wait_for_links(FunctionRef<bool()> condition, unsigned polls, cons
   coherence::Exclusive* const strong = protocol_.strong_blocks();
   const auto has_release = [&] { return strong != nullptr && strong->has_release(); };
   const auto can_run = [&] { return meanwhile != nullptr && meanwhile->can_run(); };
-  for (;;) {
+  while (!passage.is_over()) {
     {
-      // Handlers of the program's signals run after it, not in the wait: for a helper that may take too long.
-      const SignalSection section;
+      // No handlers of the program's signals here: for a helper they may take too long.
       std::optional<coherence::Exclusive::Helper> helper;
       if (strong != nullptr) helper.emplace(*strong);
       sleeps.store(1, std::memory_order_relaxed);
       std::atomic_thread_fence(std::memory_order_seq_cst);
       bool arrived = false;
       const fabric::Status waited = fabric_.wait_until([&] {
-        arrived = condition();
+        arrived = passage.can_go_on();
         return arrived || fabric_.lost_ranks() != 0 || has_release() || can_run() ||
                SignalSection::is_outer_awaited();
       });
@@ -246,8 +323,13 @@ void Barrier::wait_for_links(FunctionRef<bool()> condition, unsigned polls, cons
       if (waited != fabric::Status::ok || fabric_.lost_ranks() != 0) coherence::throw_lost(fabric_);
       if (has_release()) strong->help_releasing();
     }
-    // This may as well.
-    if (can_run()) meanwhile->run();
+    if (!can_run() && !SignalSection::is_awaited()) continue;
+    enter_program(passage);
+    {
+      const SignalSection::Pause pause;
+      if (can_run()) meanwhile->run();
+    }
+    come_back();
   }
 }
 

@@ -61,7 +61,7 @@ struct Meanwhile {
   FunctionRef<void()> run;
 };
 
-class Barrier {
+class Barrier final : private coherence::BarrierExit {
  public:
   /// Collective: registers `region`. \param handler a message handler, the same on all ranks
   /// \param threads of this rank that take part
@@ -133,10 +133,22 @@ class Barrier {
   bool is_near(std::size_t link) const noexcept {
     return fabric_.direct(neighbour(link), region_) != nullptr;
   }
+  /// What a thread is in that waits for links: who has left it has acquired what all others told.
+  struct Passage {
+    FunctionRef<bool()> is_over;
+    FunctionRef<bool()> can_go_on;  ///< one of the links that it waits for has told
+    FunctionRef<void()> go_on;      ///< then: takes that
+    FunctionRef<bool()> has_near;   ///< whether some link may tell by a word in this rank's memory
+  };
+  void pass(const Passage& passage, const Meanwhile* meanwhile);
+  void leave_now(const Passage& passage);
+  bool can_leave() noexcept override { return inside_.load(std::memory_order_seq_cst) == Inside::yes; }
+  void leave() override;
+  void enter_program(const Passage& passage) noexcept;
+  void come_back();
   bool has_arrived(std::size_t link) noexcept;
   void take(std::size_t link, coherence::Signature& signature, BarrierNote& note);
-  void wait_for_link(std::size_t link, const Meanwhile* meanwhile);
-  void wait_for_links(FunctionRef<bool()> condition, unsigned polls, const Meanwhile* meanwhile);
+  void wait_for_links(const Passage& passage, const Meanwhile* meanwhile);
   void send_to_children(const coherence::Signature& signature, const BarrierNote& note);
   static constexpr std::size_t to_parent = 0;  ///< the links; to the children from 1 on
   fabric::Rank first_child() const noexcept { return fabric_.rank() * children_at_most + 1; }
@@ -167,6 +179,11 @@ class Barrier {
   std::array<std::uint64_t, links_at_most> taken_{};
   std::array<std::array<Arrival, ahead_at_most>, links_at_most> arrivals_;
   std::array<bool, links_at_most> owes_wake_{};  ///< a word was stored there, which may be asleep
+  // While a thread that waits runs the program's code, handlers of signals or tasks, all others may have
+  // left, and who acquires of them what they learnt, here or on another thread, leaves for it.
+  enum class Inside : std::uint8_t { no, yes, leaves };
+  std::atomic<Inside> inside_{Inside::no};
+  const Passage* passage_inside_ = nullptr;
 };
 
 }  // namespace craton::space

@@ -143,8 +143,60 @@ static void cancellation(void) {
   check_int("which all added up", sum);
 }
 
+enum { poked_rounds = 3 };
+static int poked;
+static long long written[most_threads];
+
+/// Needs, late, what others have changed meanwhile.
+static void count_late(int signal) {
+  (void)signal;
+  usleep(30000);
+  __atomic_fetch_add(&poked, 1, __ATOMIC_SEQ_CST);
+}
+
+static void* poke(void* thread) {
+  usleep(5000);
+  pthread_kill(*(pthread_t*)thread, SIGUSR1);
+  return NULL;
+}
+
+/// Handlers that run where their threads wait in a barrier, and need what others do when they have left it.
+static void handlers_in_barriers(void) {
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = &count_late;
+  sigaction(SIGUSR1, &action, NULL);
+  long long sums = 0;
+#pragma omp parallel reduction(+ : sums)
+  {
+    take_part();
+    const int self = omp_get_thread_num();
+    pthread_t thread = pthread_self();
+    for (int round = 1; round <= poked_rounds; ++round) {
+      pthread_t other;
+      written[self] = round;
+      if (self == 0)
+        usleep(15000);
+      else
+        pthread_create(&other, NULL, &poke, &thread);
+#pragma omp barrier
+      __atomic_fetch_add(&poked, 1, __ATOMIC_SEQ_CST);
+      for (int i = 0; i < omp_get_num_threads(); ++i) sums += written[i];
+      if (self != 0) pthread_join(other, NULL);
+#pragma omp barrier
+    }
+  }
+  // Who is poked when it has left the last wait counts later than anybody looks.
+  for (int all = 2 * omp_get_max_threads() - 1;
+       __atomic_load_n(&poked, __ATOMIC_SEQ_CST) < poked_rounds * all;)
+    usleep(1000);
+  check_int("in barriers that others leave", sums * 1000 + poked);
+  signal(SIGUSR1, SIG_DFL);
+}
+
 int main(void) {
   handlers();
+  handlers_in_barriers();
   cancellation();
   return finish();
 }
