@@ -58,7 +58,7 @@ class RankContext {
 
   /// When a wait that begins now has failed.
   TimeNs deadline() const noexcept { return fabric.clock().now_ns() + limit_ns; }
-  static constexpr TimeNs limit_ns = 20'000'000'000;
+  static constexpr TimeNs limit_ns = 120'000'000'000;
 
   /// After the handlers have been set: registers `bytes` zero bytes of this rank as main_region, and a
   /// barrier. \returns them

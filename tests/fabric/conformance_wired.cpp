@@ -54,7 +54,7 @@ constexpr std::array wirings{
     Wiring{"ucx_shm_offload_dynamic", "ucx", "posix,sysv", 3, 3, false, true, {OffloadMode::dynamic, 2, 1}},
 };
 
-constexpr int job_limit_s = 90;
+constexpr int job_limit_s = 300;
 
 class ProcessRank final : public RankContext {
  public:

@@ -26,7 +26,7 @@ namespace craton::fabric::offload {
 
 namespace {
 
-constexpr TimeNs limit_ns = 20'000'000'000;
+constexpr TimeNs limit_ns = 120'000'000'000;
 constexpr TimeNs linger_ns = 20'000;
 constexpr Rank peers = 2;
 

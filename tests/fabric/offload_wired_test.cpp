@@ -34,8 +34,8 @@ constexpr RegionId words = 1;
 constexpr std::size_t word_count = 4096;
 constexpr HandlerId barrier_handler = first_free_handler;
 constexpr HandlerId answer_handler = first_free_handler + 1;
-constexpr int job_limit_s = 60;
-constexpr TimeNs limit_ns = 20'000'000'000;
+constexpr int job_limit_s = 300;
+constexpr TimeNs limit_ns = 120'000'000'000;
 
 /// A rank with a region of words, and a barrier.
 class OffloadedRank {

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <unwind.h>
 
+#include <algorithm>
 #include <atomic>
 #include <fstream>
 #include <stdexcept>
@@ -419,10 +420,14 @@ TEST(Runtime, IdleWorkersTakeNoTime) {
     return (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1'000'000L + used.ru_utime.tv_usec +
            used.ru_stime.tv_usec;
   };
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until they sleep
-  const long before = cpu_us();
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  EXPECT_LT(cpu_us() - before, 20'000) << "of 400,000 us that two spinning workers would have taken";
+  // They may not sleep yet, the first time, or a busy machine may have kept them from it.
+  long least_us = 400'000;
+  for (int attempt = 0; attempt < 20 && least_us >= 20'000; ++attempt) {
+    const long before = cpu_us();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    least_us = std::min(least_us, cpu_us() - before);
+  }
+  EXPECT_LT(least_us, 20'000) << "of 400,000 us that two spinning workers would have taken";
 }
 
 }  // namespace

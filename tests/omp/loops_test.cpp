@@ -55,7 +55,7 @@ void note(long i) {
 /// Runs a loop until each rank has had a part in it, and checks it each time.
 template <typename Body>
 void run_until_shared(const Job& job, const char* what, const Body& loop) {
-  constexpr int attempts = 20;
+  constexpr int attempts = 200;
   bool is_shared = false;
   for (int attempt = 0; attempt < attempts && !is_shared; ++attempt) {
     for (int& times : shared->times) times = 0;

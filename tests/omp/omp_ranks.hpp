@@ -49,6 +49,6 @@ const Shape& shape() noexcept;
 /// Runs `body` as the program's main at rank 0. \param shared gets, on each rank before, `bytes` zero bytes
 /// that all ranks share; null: none \returns what failed; empty if nothing did
 std::string run_program(const Shape& of, Settings settings, void** shared, std::size_t bytes,
-                        const std::function<void(const Job&)>& body, int limit_s = 60);
+                        const std::function<void(const Job&)>& body, int limit_s = 300);
 
 }  // namespace craton::omp::test

@@ -72,7 +72,7 @@ void run_rank(ParentLink& parent, const Machine& machine, SpaceOptions options,
     if (!somebody_dies || error.code() != ErrorCode::peer_lost) throw;
   }
   parent.done();
-  static_cast<void>(fabric.farewell(clock.now_ns() + 20'000'000'000));
+  static_cast<void>(fabric.farewell(clock.now_ns() + 120'000'000'000));
   space.reset();
 }
 

@@ -43,7 +43,7 @@ struct RankSpace {
 /// Runs `body` on `size` ranks, in at most `limit_s`. \param victim the rank that kills itself
 /// \returns what failed, or "skipped: why"; empty if nothing did
 std::string run_space(const Machine& machine, fabric::Rank size, SpaceOptions options,
-                      const std::function<void(RankSpace&)>& body, int limit_s = 60,
+                      const std::function<void(RankSpace&)>& body, int limit_s = 300,
                       std::optional<fabric::Rank> victim = {});
 
 }  // namespace craton::space::test

@@ -30,7 +30,7 @@ namespace {
 
 constexpr RegionId region = 3;
 constexpr HandlerId handler = 20;
-constexpr TimeNs limit_ns = 20'000'000'000;
+constexpr TimeNs limit_ns = 120'000'000'000;
 
 struct Events final : TransportEvents {
   explicit Events(std::size_t bytes) : memory("attack-test", bytes) {}

@@ -21,7 +21,7 @@
 namespace craton::fabric::ucx::testing {
 
 /// How long any wait may take. Reaching it fails the test.
-inline constexpr TimeNs wait_limit_ns = 15'000'000'000;
+inline constexpr TimeNs wait_limit_ns = 120'000'000'000;
 inline constexpr RegionId test_region = 3;
 
 /// Fails the rank's process with what was expected and seen.

@@ -158,9 +158,9 @@ void wait_for_death(TestRank& self, bool reports_death, const std::function<bool
     self.wait_until([] { return false; }, 200'000'000);
     self.transport().disconnect(1);
   }
-  expect(self.wait_until(ended, 5'000'000'000), "operations to the dead rank do not end");
+  expect(self.wait_until(ended, 60'000'000'000), "operations to the dead rank do not end");
   if (reports_death) {
-    expect(self.wait_until([&] { return self.lost.count(1) == 1; }, 5'000'000'000),
+    expect(self.wait_until([&] { return self.lost.count(1) == 1; }, 60'000'000'000),
            "the death was not reported");
   }
 }
