@@ -62,13 +62,11 @@ class Exclusive;
 /// ranks that have left may be a handler of a signal on that very thread, or keep such a one waiting.
 class BarrierExit {
  public:
+  virtual ~BarrierExit() = default;
   /// Whether the thread is there, and not in the barrier's own code. Any thread, in conditions of waits.
   virtual bool can_leave() noexcept = 0;
   /// Leaves the barrier for its thread, unless another one does. Blocks. \throws Error peer_lost
   virtual void leave() = 0;
-
- protected:
-  ~BarrierExit() = default;
 };
 
 /// Memory under other rules whose order the fences make as well.

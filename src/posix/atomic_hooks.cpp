@@ -1,13 +1,16 @@
 #include "posix/atomic_hooks.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -102,16 +105,20 @@ void warn(const std::string& what) {
   write_fully(STDERR_FILENO, "craton: warning: " + what + "\n");
 }
 
-/// What was not made right, once for all ranks.
+/// What was not made right, once for all ranks, a line for each reason.
 void warn_of_untouched(const LoadedObject& object, const PatchReport& report) {
+  std::map<std::string_view, std::vector<std::uintptr_t>> addresses_of;
+  for (const PatchReport::Reason& reason : report.untouched)
+    addresses_of[reason.why].push_back(reason.address);
   constexpr std::size_t named_most = 20;
-  const std::size_t named = std::min(report.untouched.size(), named_most);
-  for (const PatchReport::Reason& reason : std::span(report.untouched).first(named)) {
-    warn(fmt::format("the atomic instruction at {:#x} of {} stays as it is: {}", reason.address, object.path,
-                     reason.why));
+  for (const auto& [why, addresses] : addresses_of) {
+    const std::size_t named = std::min(addresses.size(), named_most);
+    warn(fmt::format("{} atomic instruction{} of {} {}: {} (at {:#x}{})", addresses.size(),
+                     addresses.size() == 1 ? "" : "s", object.path,
+                     addresses.size() == 1 ? "stays as it is" : "stay as they are", why,
+                     fmt::join(std::span(addresses).first(named), ", "),
+                     named < addresses.size() ? ", ..." : ""));
   }
-  if (report.untouched.size() > named)
-    warn(fmt::format("so do {} more of {}", report.untouched.size() - named, object.path));
   if (!report.problem.empty() && report.unread_bytes != 0) {
     warn(fmt::format("atomic instructions in {} bytes of {} were not looked for: {}", report.unread_bytes,
                      object.path, report.problem));

@@ -26,10 +26,46 @@ bool starts_with_any(std::string_view text, std::initializer_list<std::string_vi
                      [text](std::string_view prefix) { return text.starts_with(prefix); });
 }
 
-/// Those of the system keep state that belongs to one process: descriptors, units, locales.
+/// A library with state that is always that of one process, wherever it lies: the C library's and the
+/// compilers', and what this one needs itself.
+bool is_of_one_process(std::string_view name) {
+  return name.empty() ||
+         starts_with_any(
+             name, {"linux-vdso",     "ld-linux",       "libc.so",      "libm.so",      "libmvec.so",
+                    "libpthread.so",  "libdl.so",       "librt.so",     "libutil.so",   "libanl.so",
+                    "libresolv.so",   "libnsl.so",      "libnss_",      "libthread_db", "libBrokenLocale",
+                    "libgcc_s.so",    "libstdc++.so",   "libc++.so",    "libc++abi.so", "libunwind.so",
+                    "libgfortran.so", "libquadmath.so", "libatomic.so", "libgomp.so",   "libomp.so",
+                    "libiomp5.so",    "libasan.so",     "liblsan.so",   "libtsan.so",   "libubsan.so",
+                    "libclang_rt.",   "libcraton",      "libZydis.so"});
+}
+
+/// Many of the system keep such state too: descriptors, connections, threads.
 bool belongs_to_system(std::string_view path) {
-  return path.empty() ||
-         starts_with_any(path, {"/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "linux-vdso"});
+  return starts_with_any(path, {"/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/"});
+}
+
+bool needs_openmp(const LoadedObject& object) {
+  return std::any_of(object.needs.begin(), object.needs.end(), [](std::string_view name) {
+    return starts_with_any(name, {"libgomp.so", "libomp.so", "libiomp5.so"});
+  });
+}
+
+/// Libraries that an object says it needs.
+std::vector<std::string> needs_of(const dl_phdr_info& info) {
+  const ElfW(Dyn)* entries = nullptr;
+  for (int i = 0; i < info.dlpi_phnum; ++i) {
+    if (info.dlpi_phdr[i].p_type == PT_DYNAMIC)
+      entries = reinterpret_cast<const ElfW(Dyn)*>(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr);
+  }
+  const char* names = nullptr;
+  for (const ElfW(Dyn)* one = entries; one != nullptr && one->d_tag != DT_NULL; ++one)
+    if (one->d_tag == DT_STRTAB) names = reinterpret_cast<const char*>(one->d_un.d_ptr);  // relocated
+  std::vector<std::string> needs;
+  if (names == nullptr) return needs;
+  for (const ElfW(Dyn)* one = entries; one->d_tag != DT_NULL; ++one)
+    if (one->d_tag == DT_NEEDED) needs.emplace_back(names + one->d_un.d_val);
+  return needs;
 }
 
 struct Collecting {
@@ -69,7 +105,8 @@ int collect(dl_phdr_info* info, std::size_t /*size*/, void* context) {
     }
   }
   std::erase_if(object.writable, [](const AddressSpan& span) { return span.begin >= span.end; });
-  object.shared = !own && (executable || !belongs_to_system(object.path));
+  object.of_one_process = own || (!executable && is_of_one_process(name));
+  if (!object.of_one_process) object.needs = needs_of(*info);
   collecting.fingerprint.add(name);
   collecting.objects.push_back(std::move(object));
   return 0;
@@ -77,11 +114,31 @@ int collect(dl_phdr_info* info, std::size_t /*size*/, void* context) {
 
 }  // namespace
 
+void choose_shared(std::vector<LoadedObject>& objects) {
+  std::vector<LoadedObject*> chosen;
+  const auto choose = [&](LoadedObject& object) {
+    if (object.shared || object.of_one_process) return;
+    object.shared = true;
+    chosen.push_back(&object);
+  };
+  for (LoadedObject& object : objects)
+    if (belongs_to_system(object.path) && needs_openmp(object)) choose(object);
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    for (LoadedObject& object : objects) {
+      const std::vector<std::string>& needs = chosen[i]->needs;
+      if (std::find(needs.begin(), needs.end(), object.name()) != needs.end()) choose(object);
+    }
+  }
+  for (std::size_t i = 0; i < objects.size(); ++i)
+    if (i == 0 || !belongs_to_system(objects[i].path)) choose(objects[i]);
+}
+
 Image::Image() {
   Collecting collecting{.objects = objects_,
                         .fingerprint = fingerprint_,
                         .own_code = reinterpret_cast<std::uintptr_t>(&collect)};
   ::dl_iterate_phdr(&collect, &collecting);
+  choose_shared(objects_);
   for (LoadedObject& object : objects_) {
     // Elsewhere no large variable can lie, and the table of symbols to be read may be large itself.
     const bool has_room =

@@ -69,6 +69,7 @@ class Barrier final : private coherence::BarrierExit {
           fabric::HandlerId handler, unsigned threads, unsigned polls = barrier_polls);
   Barrier(const Barrier&) = delete;
   Barrier& operator=(const Barrier&) = delete;
+  ~Barrier() override = default;
   /// Collective. \throws Error peer_lost
   void close();
 
