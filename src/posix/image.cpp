@@ -45,27 +45,23 @@ bool belongs_to_system(std::string_view path) {
   return starts_with_any(path, {"/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/"});
 }
 
-bool needs_openmp(const LoadedObject& object) {
-  return std::any_of(object.needs.begin(), object.needs.end(), [](std::string_view name) {
-    return starts_with_any(name, {"libgomp.so", "libomp.so", "libiomp5.so"});
-  });
-}
-
-/// Libraries that an object says it needs.
-std::vector<std::string> needs_of(const dl_phdr_info& info) {
+/// Whether it names a runtime of OpenMP among what it needs.
+bool needs_openmp(const dl_phdr_info& info) {
   const ElfW(Dyn)* entries = nullptr;
   for (int i = 0; i < info.dlpi_phnum; ++i) {
     if (info.dlpi_phdr[i].p_type == PT_DYNAMIC)
       entries = reinterpret_cast<const ElfW(Dyn)*>(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr);
   }
+  if (entries == nullptr) return false;
   const char* names = nullptr;
-  for (const ElfW(Dyn)* one = entries; one != nullptr && one->d_tag != DT_NULL; ++one)
-    if (one->d_tag == DT_STRTAB) names = reinterpret_cast<const char*>(one->d_un.d_ptr);  // relocated
-  std::vector<std::string> needs;
-  if (names == nullptr) return needs;
   for (const ElfW(Dyn)* one = entries; one->d_tag != DT_NULL; ++one)
-    if (one->d_tag == DT_NEEDED) needs.emplace_back(names + one->d_un.d_val);
-  return needs;
+    if (one->d_tag == DT_STRTAB) names = reinterpret_cast<const char*>(one->d_un.d_ptr);  // relocated
+  for (const ElfW(Dyn)* one = entries; names != nullptr && one->d_tag != DT_NULL; ++one) {
+    if (one->d_tag == DT_NEEDED &&
+        starts_with_any(names + one->d_un.d_val, {"libgomp.so", "libomp.so", "libiomp5.so"}))
+      return true;
+  }
+  return false;
 }
 
 struct Collecting {
@@ -105,8 +101,8 @@ int collect(dl_phdr_info* info, std::size_t /*size*/, void* context) {
     }
   }
   std::erase_if(object.writable, [](const AddressSpan& span) { return span.begin >= span.end; });
-  object.of_one_process = own || (!executable && is_of_one_process(name));
-  if (!object.of_one_process) object.needs = needs_of(*info);
+  object.shared = executable || (!own && !is_of_one_process(name) &&
+                                 (!belongs_to_system(object.path) || needs_openmp(*info)));
   collecting.fingerprint.add(name);
   collecting.objects.push_back(std::move(object));
   return 0;
@@ -114,31 +110,11 @@ int collect(dl_phdr_info* info, std::size_t /*size*/, void* context) {
 
 }  // namespace
 
-void choose_shared(std::vector<LoadedObject>& objects) {
-  std::vector<LoadedObject*> chosen;
-  const auto choose = [&](LoadedObject& object) {
-    if (object.shared || object.of_one_process) return;
-    object.shared = true;
-    chosen.push_back(&object);
-  };
-  for (LoadedObject& object : objects)
-    if (belongs_to_system(object.path) && needs_openmp(object)) choose(object);
-  for (std::size_t i = 0; i < chosen.size(); ++i) {
-    for (LoadedObject& object : objects) {
-      const std::vector<std::string>& needs = chosen[i]->needs;
-      if (std::find(needs.begin(), needs.end(), object.name()) != needs.end()) choose(object);
-    }
-  }
-  for (std::size_t i = 0; i < objects.size(); ++i)
-    if (i == 0 || !belongs_to_system(objects[i].path)) choose(objects[i]);
-}
-
 Image::Image() {
   Collecting collecting{.objects = objects_,
                         .fingerprint = fingerprint_,
                         .own_code = reinterpret_cast<std::uintptr_t>(&collect)};
   ::dl_iterate_phdr(&collect, &collecting);
-  choose_shared(objects_);
   for (LoadedObject& object : objects_) {
     // Elsewhere no large variable can lie, and the table of symbols to be read may be large itself.
     const bool has_room =

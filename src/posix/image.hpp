@@ -27,11 +27,12 @@ struct AddressSpan {
 struct LoadedObject {
   std::string path;  ///< of the executable: /proc/self/exe resolved
   std::uintptr_t base;
-  bool shared = false;             ///< its data belong to the program: see choose_shared()
-  bool of_one_process = false;     ///< libc, the loader, libraries of compilers, this one: its data never do
-  bool allocates_privately;        ///< libc and the loader: what they allocate is theirs
-  std::vector<std::string> needs;  ///< names of libraries; of those whose data may be shared
-  std::vector<AddressSpan> code;   ///< executable segments
+  /// Its data belong to the program: the executable's, those of libraries outside of the system's folders but
+  /// libc, the loader and compilers' libraries, and there those of libraries that use OpenMP, since threads
+  /// of all ranks run their code.
+  bool shared;
+  bool allocates_privately;           ///< libc and the loader: what they allocate is theirs
+  std::vector<AddressSpan> code;      ///< executable segments
   std::vector<AddressSpan> writable;  ///< data and bss, less what is read-only after relocation
   /// Where in there nothing lies but variables of large_variable_bytes or more; not always whole pages. Of
   /// those that share their data, and as far as the file still has its symbols.
@@ -40,11 +41,6 @@ struct LoadedObject {
   /// Without its folder.
   std::string_view name() const noexcept { return std::string_view(path).substr(path.rfind('/') + 1); }
 };
-
-/// Says of each whose data the program's ranks share: the executable's, those of libraries outside of the
-/// system's folders, and there those of libraries that use OpenMP, since threads of all ranks run their code,
-/// and of whatever such a one needs. \param objects the executable first
-void choose_shared(std::vector<LoadedObject>& objects);
 
 class Image {
  public:
