@@ -251,8 +251,9 @@ void LeaseRelease::acquire_notices(const Signature& signature, std::uint32_t sit
       continue;
     }
     awaiting_barrier_.fetch_add(1, std::memory_order_seq_cst);
-    static_cast<void>(fabric_.wait_until([&] { return has_had() || can_leave(); }));
+    const fabric::Status waited = fabric_.wait_until([&] { return has_had() || can_leave(); });
     awaiting_barrier_.fetch_sub(1, std::memory_order_relaxed);
+    if (waited != fabric::Status::ok) break;
   }
   if (barriers_.load(std::memory_order_acquire) < signature.barriers()) throw_lost(fabric_);
   // Most of what a rank tells one by one it has told before, and adding it would be a sort.

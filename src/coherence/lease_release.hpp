@@ -122,12 +122,13 @@ class LeaseRelease {
   void update(SegmentId segment, std::uint64_t offset, std::size_t bytes,
               FunctionRef<void(std::byte* word)> modify);
 
-  /// Before other threads use fences; outlives them. \param listener null: none
-  /// Null: who acquires leaves all barriers to those who are in them.
+  /// Before other threads use fences; outlives them. \param exit null: who acquires leaves all barriers to
+  /// those who are in them
   void set_barrier_exit(BarrierExit* exit) noexcept { barrier_exit_ = exit; }
   /// Whether somebody waits for this rank to leave a barrier; BarrierExit::can_leave() may hold now, and the
   /// caller notifies the fabric then.
   bool barrier_is_awaited() const noexcept { return awaiting_barrier_.load(std::memory_order_seq_cst) != 0; }
+  /// Likewise. \param listener null: none
   void set_fence_listener(FenceListener* listener) noexcept { listener_ = listener; }
   void set_race_handler(RaceHandler handler, void* context) noexcept {
     race_handler_ = handler;
