@@ -16,11 +16,25 @@ inline constexpr std::uint32_t no_thread_limit = std::numeric_limits<std::uint32
 /// The most nested active regions.
 inline constexpr std::uint32_t active_levels_at_most = 255;
 
+/// How threads of a region are bound to places; as in omp_proc_bind_t and in what compilers pass.
+enum class Binding : std::uint8_t {
+  none = 0,
+  any = 1,      ///< as `close`
+  primary = 2,  ///< all to the place of who starts the region
+  close = 3,    ///< to the places that follow it
+  spread = 4,   ///< far from each other
+};
+
+/// Of a number that a compiler passes.
+constexpr Binding binding_of(unsigned number) noexcept {
+  return number <= static_cast<unsigned>(Binding::spread) ? static_cast<Binding>(number) : Binding::none;
+}
+
 struct Icvs {
   std::uint32_t threads = 1;        ///< nthreads-var
   bool threads_are_chosen = false;  ///< by the user; else they follow from the machine
   bool dynamic = false;
-  std::uint8_t bind = 0;  ///< as in omp_proc_bind_t
+  Binding bind = Binding::none;
   std::uint32_t max_active_levels = 1;
   std::uint32_t schedule = static_cast<std::uint32_t>(Schedule::dynamic);  ///< maybe with monotonic_bit
   std::int32_t chunk = 1;

@@ -69,12 +69,14 @@ void start(Platform& platform, const Settings& settings) {
 
 void attach_master() {
   events::attach();
-  make_lasting().is_master = true;
+  Thread& master = make_lasting();
+  master.is_master = true;
+  the_runtime->bind(master);
 }
 
 void work() {
   events::attach();
-  make_lasting();
+  the_runtime->bind(make_lasting());
   the_runtime->work();
 }
 

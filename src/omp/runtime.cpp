@@ -1,7 +1,5 @@
 #include "omp/runtime.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -9,6 +7,7 @@
 
 #include "base/assert.hpp"
 #include "base/events.hpp"
+#include "base/processors.hpp"
 #include "coherence/block_lock.hpp"
 #include "fabric/lost_peer.hpp"
 #include "omp/message.hpp"
@@ -53,8 +52,9 @@ constexpr std::uint32_t high(std::uint64_t word) noexcept {
   return static_cast<std::uint32_t>(word >> 32U);
 }
 constexpr std::uint32_t marks_of(const Icvs& icvs) noexcept {
-  return (icvs.dynamic ? 1U : 0U) | (icvs.threads_are_chosen ? 2U : 0U) | std::uint32_t{icvs.bind} << 2U |
-         icvs.max_active_levels << 8U | static_cast<std::uint32_t>(icvs.default_device) << 16U;
+  return (icvs.dynamic ? 1U : 0U) | (icvs.threads_are_chosen ? 2U : 0U) |
+         static_cast<std::uint32_t>(icvs.bind) << 2U | icvs.max_active_levels << 8U |
+         static_cast<std::uint32_t>(icvs.default_device) << 16U;
 }
 
 space::BarrierNote note_of(const Region& region, const Icvs& icvs, const TeamState& outer,
@@ -109,7 +109,7 @@ Icvs icvs_of(const space::BarrierNote& note) noexcept {
   return {.threads = low(word[threads_and_chunk]),
           .threads_are_chosen = (marks & 2U) != 0,
           .dynamic = (marks & 1U) != 0,
-          .bind = static_cast<std::uint8_t>(marks >> 2U & 7U),
+          .bind = static_cast<Binding>(marks >> 2U & 7U),
           .max_active_levels = marks >> 8U & 0xffU,
           .schedule = low(word[schedule_and_marks]),
           .chunk = static_cast<std::int32_t>(high(word[threads_and_chunk])),
@@ -125,10 +125,8 @@ Team::Shape shape_of(fabric::Rank own, fabric::Rank ranks, std::uint32_t size) n
           .local = Team::first_of(own + 1, size, ranks) - Team::first_of(own, size, ranks)};
 }
 
-std::uint32_t cpus() noexcept {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<std::uint32_t>(CPU_COUNT(&set)) : 1;
+Binding binding_of(const space::BarrierNote& note) noexcept {
+  return static_cast<Binding>(high(note.words[schedule_and_marks]) >> 5U & 7U);
 }
 
 }  // namespace
@@ -152,19 +150,30 @@ Runtime::Runtime(Platform& platform, const Settings& settings)
       [](void* self) noexcept { static_cast<Runtime*>(self)->outer_team_.tasks().beat(); }, this);
   initial_icvs_.threads_are_chosen = !settings_.threads.empty();
   initial_icvs_.threads = settings_.threads.empty() ? default_threads() : settings_.threads[0];
-  std::uint32_t threads_here = 0;
+  std::uint32_t ranks_here = 0;
+  std::uint32_t ranks_before = 0;
   for (fabric::Rank other = 0; other < ranks_; ++other) {
-    if (platform_.fabric().node_of(other) == platform_.fabric().node_of(rank_))
-      threads_here += settings_.threads_a_rank;
+    if (platform_.fabric().node_of(other) != platform_.fabric().node_of(rank_)) continue;
+    ++ranks_here;
+    if (other < rank_) ++ranks_before;
   }
+  seat_ = seat_of_rank(static_cast<std::uint32_t>(settings_.places.size()), ranks_before, ranks_here);
   spin_.looks = looks_before_sleep;
-  if (threads_here > cpus()) spin_.looks = looks_if_crowded;
+  if (std::size_t{ranks_here} * settings_.threads_a_rank > processors().size())
+    spin_.looks = looks_if_crowded;
   if (settings_.wait_policy == WaitPolicy::active) spin_.looks = looks_if_active;
   if (settings_.wait_policy == WaitPolicy::passive) spin_.looks = 0;
 }
 
 Runtime::~Runtime() {
   platform_.space().heartbeat().set_also(nullptr, nullptr);
+}
+
+void Runtime::bind(Thread& thread) const noexcept {
+  const Seat seat = seat_of(thread.state);
+  if (seat.count == 0 || thread.bound_to == seat.place) return;
+  use_processors(settings_.places[seat.place]);
+  thread.bound_to = seat.place;
 }
 
 void Runtime::fail(const Error& error) noexcept {
@@ -291,7 +300,10 @@ void Runtime::begin_region(const Region& region, std::uint32_t threads) {
                             .shares = 0,
                             .number = 0,
                             .icvs = thread.task->icvs};
+  if (const Binding bind = beginning.icvs.bind; bind != Binding::none)
+    beginning.bind = region.bind != Binding::none ? region.bind : bind;
   const std::uint32_t inner_level = outer.level + 1;
+  if (settings_.bindings.size() > inner_level) beginning.icvs.bind = settings_.bindings[inner_level];
   if (settings_.threads.size() > inner_level) {
     beginning.icvs.threads = settings_.threads[inner_level];
     beginning.icvs.threads_are_chosen = true;
@@ -305,6 +317,7 @@ void Runtime::begin_region(const Region& region, std::uint32_t threads) {
     beginning.number = ++regions_ & 0xffffU;
     space::BarrierNote note =
         note_of(region, beginning.icvs, outer, beginning.shape, beginning.shares, beginning.number);
+    note.words[schedule_and_marks] |= pack(0, static_cast<std::uint32_t>(beginning.bind) << 5U);
     note.words[Word::teams] = pack(outer.league.number, outer.league.count);
     guard([&] { beginning.reach = platform_.space().barrier().tell(beginning.shape.ranks, note); });
   }
@@ -421,7 +434,8 @@ void Runtime::work() {
            .reach = note.reach,
            .shares = note.words[shares],
            .number = high(note.words[site_and_kind]) >> 16U,
-           .icvs = icvs_of(note)},
+           .icvs = icvs_of(note),
+           .bind = binding_of(note)},
           outer_workers_);
     Thread& thread = self();
     outer_team_.enter(thread, 0);

@@ -43,6 +43,10 @@ class Runtime {
   std::uint32_t default_threads() const noexcept { return ranks_ * settings_.threads_a_rank; }
   const Icvs& initial_icvs() const noexcept { return initial_icvs_; }
   Spin spin() const noexcept { return spin_; }
+  /// Where a thread in such a state sits; a count of 0: threads are not bound.
+  Seat seat_of(const TeamState& state) const noexcept { return state.seat.count != 0 ? state.seat : seat_; }
+  /// The calling thread may use the processors of its seat.
+  void bind(Thread& thread) const noexcept;
   fabric::RemoteAddress loop_words_at() const noexcept { return word_at(offsetof(Words, loops)); }
   /// Where a word of rank 0's lies.
   fabric::RemoteAddress word_at(std::size_t offset) const noexcept {
@@ -115,6 +119,7 @@ class Runtime {
   const fabric::Rank ranks_;
   const fabric::HandlerId message_handler_;
   Icvs initial_icvs_;
+  Seat seat_;  ///< of this rank
   Spin spin_;
   fabric::RegionMemory memory_;
   Locks locks_;

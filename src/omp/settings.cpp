@@ -11,54 +11,15 @@
 #include <string_view>
 #include <utility>
 
+#include "base/processors.hpp"
+#include "omp/reader.hpp"
+
 namespace craton::omp {
 
 namespace {
 
 using Variable = const char* (*)(const char*);
 using Warn = void (*)(const std::string&);
-
-/// What is left of a value while it is read. White space between its parts means nothing.
-class Reader {
- public:
-  explicit Reader(std::string_view text) : rest_(text) { skip(); }
-
-  bool is_at_end() const noexcept { return rest_.empty(); }
-  bool take(char mark) noexcept {
-    if (rest_.empty() || rest_[0] != mark) return false;
-    rest_.remove_prefix(1);
-    skip();
-    return true;
-  }
-  /// A word, in any case.
-  bool take_word(std::string_view word) noexcept {
-    if (rest_.size() < word.size()) return false;
-    for (std::size_t i = 0; i < word.size(); ++i) {
-      if (std::tolower(static_cast<unsigned char>(rest_[i])) != word[i]) return false;
-    }
-    rest_.remove_prefix(word.size());
-    skip();
-    return true;
-  }
-  std::optional<std::uint64_t> take_number() noexcept {
-    std::size_t digits = 0;
-    std::uint64_t number = 0;
-    for (; digits < rest_.size() && std::isdigit(static_cast<unsigned char>(rest_[digits])) != 0; ++digits) {
-      if (number > (~std::uint64_t{0} - 9) / 10) return std::nullopt;
-      number = number * 10 + static_cast<std::uint64_t>(rest_[digits] - '0');
-    }
-    if (digits == 0) return std::nullopt;
-    rest_.remove_prefix(digits);
-    skip();
-    return number;
-  }
-
- private:
-  void skip() noexcept {
-    while (!rest_.empty() && std::isspace(static_cast<unsigned char>(rest_[0])) != 0) rest_.remove_prefix(1);
-  }
-  std::string_view rest_;
-};
 
 /// Reads variables, and warns of what it cannot read.
 class Variables {
@@ -140,24 +101,53 @@ void read_schedule(const Variables& variables, Icvs& icvs) {
   variables.say("libgomp: Unknown value for environment variable OMP_SCHEDULE");
 }
 
-/// \returns whether threads of inner regions are bound as well
-bool read_binding(const Variables& variables, Icvs& icvs) {
-  constexpr std::array<std::pair<std::string_view, std::uint8_t>, 6> names{
-      {{"false", 0}, {"true", 1}, {"primary", 2}, {"master", 2}, {"close", 3}, {"spread", 4}}};
-  bool is_list = false;
-  const auto binding = variables.read("OMP_PROC_BIND", [&](Reader& reader) -> std::optional<std::uint8_t> {
-    std::optional<std::uint8_t> first;
-    do {
-      const auto found = std::find_if(names.begin(), names.end(),
-                                      [&](const auto& name) { return reader.take_word(name.first); });
-      if (found == names.end()) return std::nullopt;
-      is_list = first.has_value();
-      if (!first) first = found->second;
-    } while (reader.take(','));
-    return first;
-  });
-  icvs.bind = binding.value_or(0);
-  return is_list && binding;
+std::optional<std::vector<Binding>> take_bindings(Reader& reader) {
+  constexpr std::array<std::pair<std::string_view, Binding>, 6> names{{{"false", Binding::none},
+                                                                       {"true", Binding::any},
+                                                                       {"primary", Binding::primary},
+                                                                       {"master", Binding::primary},
+                                                                       {"close", Binding::close},
+                                                                       {"spread", Binding::spread}}};
+  std::vector<Binding> list;
+  do {
+    const auto found = std::find_if(names.begin(), names.end(),
+                                    [&](const auto& name) { return reader.take_word(name.first); });
+    if (found == names.end()) return std::nullopt;
+    list.push_back(found->second);
+  } while (reader.take(','));
+  const bool is_about_levels = list.size() > 1;
+  if (is_about_levels && (list[0] == Binding::none || list[0] == Binding::any)) return std::nullopt;
+  return list;
+}
+
+/// Where threads may be bound, and whether they are. Places that are given bind, unless it is said that
+/// nothing does; where threads are bound and no places are given, each processor is one.
+void read_places(const Variables& variables, const Topology& topology, Settings& settings) {
+  const auto bindings = variables.read("OMP_PROC_BIND", take_bindings);
+  if (bindings) settings.bindings = *bindings;
+  settings.icvs.bind = bindings ? bindings->front() : Binding::none;
+  const bool is_off = bindings && bindings->front() == Binding::none;
+  auto list = variables.read("OMP_PLACES", [&](Reader& reader) { return take_places(reader, topology); });
+  if (!list) {
+    list = variables.read("GOMP_CPU_AFFINITY",
+                          [&](Reader& reader) { return take_cpu_affinity(reader, topology); });
+  }
+  if (is_off) return;
+  if (list && list->places.empty()) {
+    variables.say("libgomp: None of the places contain usable logical CPUs");
+    list = std::nullopt;
+  } else if (list && list->places.size() < list->asked_for) {
+    variables.say(
+        fmt::format("libgomp: Number of places reduced from {} to {} because some places didn't "
+                    "contain any usable logical CPUs",
+                    list->asked_for, list->places.size()));
+  }
+  if (list && settings.icvs.bind == Binding::none) settings.icvs.bind = Binding::any;
+  if (list) {
+    settings.places = std::move(list->places);
+  } else if (settings.icvs.bind != Binding::none) {
+    settings.places = topology.places(PlaceKind::threads);
+  }
 }
 
 std::optional<std::size_t> take_bytes(Reader& reader) {
@@ -186,7 +176,8 @@ const char* text_of(bool flag) noexcept {
 
 }  // namespace
 
-Settings Settings::parse(std::uint32_t threads_a_rank, Variable variable, Warn warn) {
+Settings Settings::parse(std::uint32_t threads_a_rank, const Topology& topology, Variable variable,
+                         Warn warn) {
   const Variables variables(variable, warn);
   Settings settings;
   settings.threads_a_rank = threads_a_rank;
@@ -194,9 +185,10 @@ Settings Settings::parse(std::uint32_t threads_a_rank, Variable variable, Warn w
   Icvs& icvs = settings.icvs;
   read_schedule(variables, icvs);
   icvs.dynamic = variables.read_flag("OMP_DYNAMIC").value_or(false);
-  const bool binds_inner = read_binding(variables, icvs);
+  read_places(variables, topology, settings);
   // A list for inner levels says that they are wanted.
-  if (settings.threads.size() > 1 || binds_inner) icvs.max_active_levels = active_levels_at_most;
+  if (settings.threads.size() > 1 || settings.bindings.size() > 1)
+    icvs.max_active_levels = active_levels_at_most;
   const auto nested = variables.read_flag("OMP_NESTED");
   if (nested) icvs.max_active_levels = *nested ? active_levels_at_most : 1;
   if (const auto levels = variables.read_number("OMP_MAX_ACTIVE_LEVELS", 0))
@@ -243,14 +235,18 @@ Settings Settings::parse(std::uint32_t threads_a_rank, Variable variable, Warn w
 
 Settings Settings::from_environment(std::uint32_t threads_a_rank, fabric::Rank rank) {
   const auto get = [](const char* name) -> const char* { return std::getenv(name); };
-  if (rank != 0) return parse(threads_a_rank, get, [](const std::string&) {});
-  return parse(threads_a_rank, get, [](const std::string& line) {
+  const Topology topology(processors());
+  if (rank != 0) return parse(threads_a_rank, topology, get, [](const std::string&) {});
+  return parse(threads_a_rank, topology, get, [](const std::string& line) {
     static_cast<void>(std::fprintf(stderr, "\n%s\n", line.c_str()));
   });
 }
 
 std::string Settings::text(std::uint32_t default_threads, bool verbose) const {
-  constexpr std::array<const char*, 5> bindings{"FALSE", "TRUE", "MASTER", "CLOSE", "SPREAD"};
+  constexpr std::array<const char*, 5> binding_names{"FALSE", "TRUE", "MASTER", "CLOSE", "SPREAD"};
+  std::string binding = binding_names[static_cast<std::size_t>(icvs.bind)];
+  for (std::size_t i = 1; i < bindings.size(); ++i)
+    binding += fmt::format(",{}", binding_names[static_cast<std::size_t>(bindings[i])]);
   std::string number_of_threads = fmt::format("{}", threads.empty() ? default_threads : threads[0]);
   for (std::size_t i = 1; i < threads.size(); ++i) number_of_threads += fmt::format(",{}", threads[i]);
   const auto schedule = static_cast<Schedule>(icvs.schedule & ~monotonic_bit);
@@ -282,8 +278,8 @@ std::string Settings::text(std::uint32_t default_threads, bool verbose) const {
   add("OMP_NESTED", text_of(icvs.max_active_levels > 1));
   add("OMP_NUM_THREADS", number_of_threads);
   add("OMP_SCHEDULE", schedule_text);
-  add("OMP_PROC_BIND", bindings[std::min<std::size_t>(icvs.bind, bindings.size() - 1)]);
-  add("OMP_PLACES", "");
+  add("OMP_PROC_BIND", binding);
+  add("OMP_PLACES", text_of(places));
   add("OMP_STACKSIZE", stack_bytes);
   add("OMP_WAIT_POLICY", wait_policy == WaitPolicy::active ? "ACTIVE" : "PASSIVE");
   add("OMP_THREAD_LIMIT", icvs.thread_limit);

@@ -10,6 +10,7 @@
 
 #include "fabric/types.hpp"
 #include "omp/icvs.hpp"
+#include "omp/places.hpp"
 
 namespace craton::omp {
 
@@ -22,6 +23,8 @@ enum class WaitPolicy : std::uint8_t {
 struct Settings {
   std::uint32_t threads_a_rank = 1;
   std::vector<std::uint32_t> threads;  ///< OMP_NUM_THREADS, by level; empty: all ranks' threads
+  std::vector<Binding> bindings;       ///< OMP_PROC_BIND, by level; empty: not given
+  std::vector<Place> places;           ///< OMP_PLACES or what stands for it; empty: threads are not bound
   Icvs icvs;                           ///< of the initial task, but for the number of threads
   std::size_t stack_bytes = 0;         ///< OMP_STACKSIZE, or GOMP_STACKSIZE; 0: neither is given
   WaitPolicy wait_policy = WaitPolicy::undefined;
@@ -35,8 +38,8 @@ struct Settings {
 
   /// \param variable gives the value of an environment variable, or null \param warn gets each warning, one
   /// line without its end
-  static Settings parse(std::uint32_t threads_a_rank, const char* (*variable)(const char* name),
-                        void (*warn)(const std::string& line));
+  static Settings parse(std::uint32_t threads_a_rank, const Topology& topology,
+                        const char* (*variable)(const char* name), void (*warn)(const std::string& line));
   /// Of this process, with warnings on standard error by rank 0.
   static Settings from_environment(std::uint32_t threads_a_rank, fabric::Rank rank);
   /// What OMP_DISPLAY_ENV prints: the lines that libgomp 12 prints. \param default_threads of a region

@@ -23,6 +23,7 @@ void Team::begin(const Beginning& beginning) {
   gate_.wait(runtime_.spin(), [this] { return inside_.load(std::memory_order_acquire) == 0; });
   shape_ = beginning.shape;
   outer_ = beginning.outer;
+  bind_ = beginning.bind;
   parent_ = beginning.parent;
   region_ = beginning.region;
   reach_ = beginning.reach;
@@ -57,7 +58,12 @@ void Team::enter(Thread& thread, std::uint32_t local) noexcept {
                   .active_level = outer_.active_level + (shape_.size > 1 ? 1 : 0),
                   .shares = shares_,
                   .position = {},
-                  .league = outer_.league};
+                  .league = outer_.league,
+                  .seat = runtime_.seat_of(outer_)};
+  if (bind_ != Binding::none) {
+    thread.state.seat = seat_of_thread(thread.state.seat, bind_, local, shape_.local);
+    runtime_.bind(thread);
+  }
   // OMP_DISPLAY_AFFINITY: where a thread has another place than before.
   if (runtime_.settings().display_affinity && std::exchange(thread.shown_in, shape_.size) != shape_.size)
     omp_display_affinity(nullptr);

@@ -36,8 +36,9 @@ struct Worker;
 struct Region {
   void (*function)(void*) = nullptr;
   void* data = nullptr;
-  Loop loop;             ///< that all meet at once, if it is one
-  bool reduces = false;  ///< reductions over its tasks are what `data` points to, once prepared
+  Loop loop;                     ///< that all meet at once, if it is one
+  Binding bind = Binding::none;  ///< the clause proc_bind; none: there is none
+  bool reduces = false;          ///< reductions over its tasks are what `data` points to, once prepared
   /// Called before any thread runs it, with how many there are; null: nothing.
   void (*prepare)(void* data, std::uint32_t size) = nullptr;
   std::uint32_t site = 0;  ///< where in the program it is
@@ -62,10 +63,11 @@ class Team {
     TeamState outer;  ///< what the thread that starts the region was in
     Task* parent;     ///< its task, if it is of this rank
     Region region;
-    fabric::Rank reach;    ///< ranks that the start was told
-    std::uint64_t shares;  ///< the number of the last work share before it
-    std::uint32_t number;  ///< of the region, among those of several ranks, modulo 2^16
-    Icvs icvs;             ///< of its tasks
+    fabric::Rank reach;            ///< ranks that the start was told
+    std::uint64_t shares;          ///< the number of the last work share before it
+    std::uint32_t number;          ///< of the region, among those of several ranks, modulo 2^16
+    Icvs icvs;                     ///< of its tasks
+    Binding bind = Binding::none;  ///< of its threads
   };
   /// By the rank's first thread, before any enters. Waits for threads that have not left the last region.
   void begin(const Beginning& beginning);
@@ -123,6 +125,7 @@ class Team {
   Runtime& runtime_;
   Shape shape_;
   TeamState outer_;
+  Binding bind_ = Binding::none;
   Task* parent_ = nullptr;
   Region region_;
   fabric::Rank reach_ = 1;

@@ -5,9 +5,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "omp/icvs.hpp"
 #include "omp/loops.hpp"
+#include "omp/places.hpp"
 #include "omp/task.hpp"
 
 namespace craton::omp {
@@ -30,6 +32,7 @@ struct TeamState {
   LoopPosition position;
   void* memory = nullptr;  ///< of a work share outside of all regions
   League league = {};
+  Seat seat = {};
 };
 
 /// Blocks that ended tasks of this rank had, for the next ones.
@@ -54,8 +57,9 @@ struct Thread {
   Task* task = &initial;  ///< that it runs
   Task initial;
   BlockCache blocks;
-  std::uint32_t shown_in = 0;  ///< the size of the team in which it showed its affinity last
-  bool is_master = false;      ///< the program's main thread, which starts regions of all ranks
+  std::uint32_t shown_in = 0;             ///< the size of the team in which it showed its affinity last
+  std::optional<std::uint32_t> bound_to;  ///< the place that it may use
+  bool is_master = false;                 ///< the program's main thread, which starts regions of all ranks
 };
 
 /// The calling thread's. Made when it first asks.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/processors.hpp"
 
 namespace craton::space {
 
@@ -58,6 +59,7 @@ bool Heartbeat::sleep_until(TimeNs time_ns) {
 }
 
 void Heartbeat::run() {
+  use_all_processors();
   try {
     for (TimeNs next_ns = fabric_.clock().now_ns() + interval_ns_; sleep_until(next_ns);) {
       const TimeNs start_ns = fabric_.clock().now_ns();

@@ -17,6 +17,7 @@
 #include "base/error.hpp"
 #include "base/events.hpp"
 #include "base/fingerprint.hpp"
+#include "base/processors.hpp"
 #include "fabric/lost_peer.hpp"
 #include "vm/fault_state.hpp"
 
@@ -163,7 +164,10 @@ void Space::start_service(void* self) noexcept {
   sigset_t before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  space.service_ = std::thread([&space]() noexcept { space.exclusive_.serve(); });
+  space.service_ = std::thread([&space]() noexcept {
+    use_all_processors();
+    space.exclusive_.serve();
+  });
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 

@@ -24,7 +24,8 @@ const char* variable(const char* name) {
 Settings parse(const std::map<std::string, std::string>& given) {
   variables = given;
   warnings.clear();
-  return Settings::parse(2, variable, [](const std::string& line) { warnings.push_back(line); });
+  return Settings::parse(2, Topology({0, 1, 2, 3}, "/nowhere"), variable,
+                         [](const std::string& line) { warnings.push_back(line); });
 }
 
 constexpr auto dynamic_schedule = static_cast<std::uint32_t>(Schedule::dynamic);
@@ -47,6 +48,32 @@ TEST(Settings, Lists) {
   EXPECT_EQ(settings.icvs.max_active_levels, active_levels_at_most);
   EXPECT_EQ(parse({{"OMP_PROC_BIND", "spread,close"}}).icvs.max_active_levels, active_levels_at_most);
   EXPECT_EQ(parse({{"OMP_NUM_THREADS", "4,3"}, {"OMP_NESTED", "false"}}).icvs.max_active_levels, 1U);
+}
+
+TEST(Settings, Binding) {
+  const Settings none = parse({});
+  EXPECT_EQ(none.icvs.bind, Binding::none);
+  EXPECT_TRUE(none.places.empty());
+  // Places that are given bind; a binding without places takes every processor for one.
+  const Settings places = parse({{"OMP_PLACES", "{0:2},{2:2}"}});
+  EXPECT_EQ(places.icvs.bind, Binding::any);
+  EXPECT_EQ(text_of(places.places), "{0:2},{2:2}");
+  const Settings close = parse({{"OMP_PROC_BIND", "close"}});
+  EXPECT_EQ(close.icvs.bind, Binding::close);
+  EXPECT_EQ(close.places.size(), 4U);
+  EXPECT_TRUE(parse({{"OMP_PROC_BIND", "false"}, {"OMP_PLACES", "cores"}}).places.empty());
+  EXPECT_EQ(text_of(parse({{"GOMP_CPU_AFFINITY", "3 0-1"}}).places), "{3},{0},{1}");
+  EXPECT_EQ(text_of(parse({{"GOMP_CPU_AFFINITY", "3"}, {"OMP_PLACES", "{1}"}}).places), "{1}");
+  EXPECT_TRUE(warnings.empty());
+  EXPECT_EQ(parse({{"OMP_PROC_BIND", "spread,close"}}).bindings,
+            (std::vector<Binding>{Binding::spread, Binding::close}));
+  EXPECT_EQ(parse({{"OMP_PROC_BIND", "true,close"}}).icvs.bind, Binding::none);
+  EXPECT_EQ(warnings,
+            std::vector<std::string>{"libgomp: Invalid value for environment variable OMP_PROC_BIND"});
+  EXPECT_TRUE(parse({{"OMP_PLACES", "{7}"}}).places.empty());
+  EXPECT_EQ(warnings, std::vector<std::string>{"libgomp: None of the places contain usable logical CPUs"});
+  parse({{"OMP_PLACES", "{3}:2"}});
+  EXPECT_EQ(warnings.size(), 1U);
 }
 
 TEST(Settings, Schedules) {

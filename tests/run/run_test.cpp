@@ -66,6 +66,8 @@ std::vector<Program> programs() {
   }
   all.push_back({"ends", "_overwritten", {"MALLOC_PERTURB_=85"}});  // what is freed
   all.push_back({"cancellation", "_allowed", {"OMP_CANCELLATION=true"}});
+  all.push_back({"places", "_bound", {"OMP_PROC_BIND=spread,close", "OMP_PLACES=threads"}});
+  all.push_back({"places", "_given", {"OMP_PLACES={0},{1}", "OMP_MAX_ACTIVE_LEVELS=2"}});
   all.push_back({"environment",
                  "_levels",
                  {"OMP_NUM_THREADS=#,2,3", "OMP_MAX_ACTIVE_LEVELS=3", "OMP_SCHEDULE=dynamic,5"}});

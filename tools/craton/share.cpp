@@ -200,8 +200,10 @@ void check_ranks(const Options& options, const std::vector<job::Placement>& plac
 }
 
 void share_program(const Options& options, job::LaunchRequest& launch) {
+  // Of the size of stacks; places are the ranks' own business.
   const auto settings = omp::Settings::parse(
-      1, [](const char* name) -> const char* { return std::getenv(name); }, [](const std::string&) {});
+      1, omp::Topology({}), [](const char* name) -> const char* { return std::getenv(name); },
+      [](const std::string&) {});
   posix::SharedJob job = job_of(options, launch.placements);
   job.heap_bytes = options.bytes(Option::program_heap);
   job.stack_bytes = posix::stack_sizes(settings.stack_bytes).part_bytes();

@@ -109,7 +109,7 @@ CRATON_OMP int omp_get_max_task_priority() {
   return settings().max_task_priority;
 }
 CRATON_OMP int omp_get_proc_bind() {
-  return icvs().bind;
+  return static_cast<int>(icvs().bind);
 }
 
 CRATON_OMP void omp_set_num_teams(int teams) {

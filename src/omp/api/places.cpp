@@ -1,5 +1,5 @@
 /// \file
-/// Places and affinity. Threads are bound by the launcher, if at all, so there are no places.
+/// Places and affinity (places.hpp).
 #include <fmt/format.h>
 #include <sched.h>
 #include <unistd.h>
@@ -11,6 +11,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "omp/api/api.hpp"
 #include "omp/team.hpp"
@@ -144,22 +145,46 @@ std::string expand_or_default(const char* format, std::size_t bytes) {
   return expand(bytes != 0 ? std::string(format, bytes) : affinity_format());
 }
 
+const std::vector<Place>& places() {
+  return settings().places;
+}
+/// Of one that is not there: no processors.
+const Place& place_at(std::int64_t place) {
+  static const Place none;
+  if (place < 0 || static_cast<std::uint64_t>(place) >= places().size()) return none;
+  return places()[static_cast<std::size_t>(place)];
+}
+Seat seat() {
+  return runtime() != nullptr ? runtime()->seat_of(self().state) : Seat{};
+}
+template <typename Number>
+void list_partition(Number* numbers) {
+  const Seat own = seat();
+  for (std::uint32_t i = 0; i < own.count; ++i) numbers[i] = static_cast<Number>(own.first + i);
+}
+
 }  // namespace
 
+// Of the node; the part of this rank is what its initial partition is.
+
 CRATON_OMP int omp_get_num_places() {
-  return 0;
+  return static_cast<int>(places().size());
 }
-CRATON_OMP int omp_get_place_num_procs(int /*place*/) {
-  return 0;
+CRATON_OMP int omp_get_place_num_procs(int place) {
+  return static_cast<int>(place_at(place).size());
 }
-CRATON_OMP void omp_get_place_proc_ids(int /*place*/, int* /*ids*/) {}
+CRATON_OMP void omp_get_place_proc_ids(int place, int* ids) {
+  std::copy(place_at(place).begin(), place_at(place).end(), ids);
+}
 CRATON_OMP int omp_get_place_num() {
-  return -1;
+  return seat().count != 0 ? static_cast<int>(seat().place) : -1;
 }
 CRATON_OMP int omp_get_partition_num_places() {
-  return 0;
+  return static_cast<int>(seat().count);
 }
-CRATON_OMP void omp_get_partition_place_nums(int* /*places*/) {}
+CRATON_OMP void omp_get_partition_place_nums(int* places) {
+  list_partition(places);
+}
 
 CRATON_OMP void omp_set_affinity_format(const char* format) {
   choose_affinity_format(format);
@@ -197,16 +222,24 @@ CRATON_OMP std::int32_t omp_get_place_num_procs_(const std::int32_t* place) {
 CRATON_OMP std::int32_t omp_get_place_num_procs_8_(const std::int64_t* place) {
   return omp_get_place_num_procs(to_int(*place));
 }
-CRATON_OMP void omp_get_place_proc_ids_(const std::int32_t* /*place*/, std::int32_t* /*ids*/) {}
-CRATON_OMP void omp_get_place_proc_ids_8_(const std::int64_t* /*place*/, std::int64_t* /*ids*/) {}
+CRATON_OMP void omp_get_place_proc_ids_(const std::int32_t* place, std::int32_t* ids) {
+  std::copy(place_at(*place).begin(), place_at(*place).end(), ids);
+}
+CRATON_OMP void omp_get_place_proc_ids_8_(const std::int64_t* place, std::int64_t* ids) {
+  std::copy(place_at(*place).begin(), place_at(*place).end(), ids);
+}
 CRATON_OMP std::int32_t omp_get_place_num_() {
   return omp_get_place_num();
 }
 CRATON_OMP std::int32_t omp_get_partition_num_places_() {
   return omp_get_partition_num_places();
 }
-CRATON_OMP void omp_get_partition_place_nums_(std::int32_t* /*places*/) {}
-CRATON_OMP void omp_get_partition_place_nums_8_(std::int64_t* /*places*/) {}
+CRATON_OMP void omp_get_partition_place_nums_(std::int32_t* places) {
+  list_partition(places);
+}
+CRATON_OMP void omp_get_partition_place_nums_8_(std::int64_t* places) {
+  list_partition(places);
+}
 
 CRATON_OMP void omp_set_affinity_format_(const char* format, std::size_t bytes) {
   choose_affinity_format({format, bytes});

@@ -24,6 +24,7 @@ struct Asked {
   std::uint32_t threads = 0;
   std::uint32_t teams = 0;
   std::uint32_t thread_limit = 0;
+  Binding bind = Binding::none;
 };
 constinit thread_local Asked asked;
 
@@ -106,8 +107,9 @@ CRATON_KMPC void __kmpc_push_num_threads(Location* /*at*/, std::int32_t /*thread
   asked.threads = static_cast<std::uint32_t>(std::max(threads, 0));
 }
 CRATON_KMPC void __kmpc_pop_num_threads(Location* /*at*/, std::int32_t /*thread*/) {}
-/// Nothing: binding is left to the launcher.
-CRATON_KMPC void __kmpc_push_proc_bind(Location* /*at*/, std::int32_t /*thread*/, int /*bind*/) {}
+CRATON_KMPC void __kmpc_push_proc_bind(Location* /*at*/, std::int32_t /*thread*/, int bind) {
+  asked.bind = binding_of(static_cast<unsigned>(bind));
+}
 
 CRATON_KMPC void __kmpc_fork_call(Location* /*at*/, std::int32_t count, Microtask code, ...) {
   std::va_list list;
@@ -118,11 +120,13 @@ CRATON_KMPC void __kmpc_fork_call(Location* /*at*/, std::int32_t count, Microtas
   run_region({.function = &run_call,
               .data = &call,
               .loop = {},
+              .bind = std::exchange(asked.bind, Binding::none),
               .site = site_of(reinterpret_cast<std::uintptr_t>(code))},
              std::exchange(asked.threads, 0));
 }
 CRATON_KMPC void __kmpc_serialized_parallel(Location* /*at*/, std::int32_t /*thread*/) {
   asked.threads = 0;
+  asked.bind = Binding::none;
   begin_region({}, 1);
 }
 CRATON_KMPC void __kmpc_end_serialized_parallel(Location* /*at*/, std::int32_t /*thread*/) {
