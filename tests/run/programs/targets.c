@@ -3,7 +3,7 @@
 /// ranks.
 #include "check.h"
 
-static int numbers[64];
+int numbers[64];
 #pragma omp declare target to(numbers)
 
 static void regions(void) {
