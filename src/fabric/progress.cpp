@@ -17,6 +17,7 @@
 #include "base/error.hpp"
 #include "base/futex.hpp"
 #include "base/signal_section.hpp"
+#include "fabric/courtesy.hpp"
 
 namespace craton::fabric {
 
@@ -212,6 +213,7 @@ void Progress::look_now_and_then(TimeNs now_ns) {
 }
 
 void Progress::agent_main() {
+  CourteousThread courteous;
   doorbell_.polling.fetch_add(1);
   TimeNs spin_until_ns = 0;
   while (!stopping_.load()) {
@@ -219,6 +221,7 @@ void Progress::agent_main() {
     if (on_duty) {
       if (try_poll()) {
         const TimeNs now_ns = clock_.now_ns();
+        courteous.worked();
         look_now_and_then(now_ns);
         spin_until_ns = now_ns + options_.spin_ns;
         continue;
@@ -233,7 +236,11 @@ void Progress::agent_main() {
     // Also off duty: whoever rang while the agent was counted as polling relied on it, and the application
     // thread that is on duty may be asleep.
     const bool nothing_left = ready_to_sleep();
-    if (nothing_left) wait_for_descriptors(agent_set_.get(), no_deadline);
+    if (nothing_left) {
+      const TimeNs deadline_ns = courteous.next_deadline_ns(clock_.now_ns());
+      wait_for_descriptors(agent_set_.get(), deadline_ns);
+      courteous.woke(deadline_ns, clock_.now_ns());
+    }
     doorbell_.polling.fetch_add(1);
     doorbell_.epoll_sleepers.fetch_sub(1);
     look_at_sources();
