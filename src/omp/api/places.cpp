@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -160,7 +161,7 @@ Seat seat() {
 template <typename Number>
 void list_partition(Number* numbers) {
   const Seat own = seat();
-  for (std::uint32_t i = 0; i < own.count; ++i) numbers[i] = static_cast<Number>(own.first + i);
+  std::iota(numbers, numbers + own.count, static_cast<Number>(own.first));
 }
 
 }  // namespace
