@@ -36,16 +36,17 @@ void Courtesy::woke(TimeNs deadline_ns, TimeNs now_ns) noexcept {
   changed_ns_ = now_ns;
 }
 
-CourteousThread::CourteousThread() noexcept : is_usual_(::sched_getscheduler(0) == SCHED_OTHER) {
-  if (is_usual_) set_courteous(true);
+CourteousThread::CourteousThread(bool tries) noexcept
+    : tries_(tries && ::sched_getscheduler(0) == SCHED_OTHER) {
+  if (tries_) set_courteous(true);
 }
 
 TimeNs CourteousThread::next_deadline_ns(TimeNs now_ns) noexcept {
-  return is_usual_ ? courtesy_.next_deadline_ns(now_ns) : no_deadline;
+  return tries_ ? courtesy_.next_deadline_ns(now_ns) : no_deadline;
 }
 
 void CourteousThread::woke(TimeNs deadline_ns, TimeNs now_ns) noexcept {
-  if (!is_usual_) return;
+  if (!tries_) return;
   const bool was_on = courtesy_.is_on();
   courtesy_.woke(deadline_ns, now_ns);
   if (courtesy_.is_on() != was_on) set_courteous(courtesy_.is_on());

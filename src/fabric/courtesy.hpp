@@ -16,7 +16,7 @@ namespace craton::fabric {
 /// The decision alone.
 class Courtesy {
  public:
-  static constexpr TimeNs too_late_ns = 3'000'000;
+  static constexpr TimeNs too_late_ns = 1'800'000;
   static constexpr TimeNs shortest_pause_ns = 5'000'000;
   static constexpr TimeNs longest_pause_ns = 2'000'000'000;
   static constexpr TimeNs shortest_sleep_ns = 1'000'000;
@@ -38,18 +38,18 @@ class Courtesy {
   TimeNs sleep_ns_ = shortest_sleep_ns;
 };
 
-/// Of the thread that makes it, and uses it as above. A thread with another policy than the usual one keeps
-/// it.
+/// Of the thread that makes it, and uses it as above.
 class CourteousThread {
  public:
-  CourteousThread() noexcept;
+  /// \param tries false: nothing happens; nor where the thread has another policy than the usual one
+  explicit CourteousThread(bool tries) noexcept;
 
   void worked() noexcept { courtesy_.worked(); }
   TimeNs next_deadline_ns(TimeNs now_ns) noexcept;
   void woke(TimeNs deadline_ns, TimeNs now_ns) noexcept;
 
  private:
-  const bool is_usual_;
+  const bool tries_;
   Courtesy courtesy_;
 };
 

@@ -213,7 +213,7 @@ void Progress::look_now_and_then(TimeNs now_ns) {
 }
 
 void Progress::agent_main() {
-  CourteousThread courteous;
+  CourteousThread courteous(options_.courteous);
   doorbell_.polling.fetch_add(1);
   TimeNs spin_until_ns = 0;
   while (!stopping_.load()) {

@@ -48,6 +48,7 @@ void ring(Doorbell& doorbell, int wake_fd) noexcept;
 
 struct ProgressOptions {
   TimeNs spin_ns = 20'000;  ///< how long every wait polls before it sleeps
+  bool courteous = true;    ///< the agent is, where that is not bad (courtesy.hpp)
 };
 
 class Progress {

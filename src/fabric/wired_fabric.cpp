@@ -13,6 +13,7 @@
 #include "base/error.hpp"
 #include "base/events.hpp"
 #include "base/futex.hpp"
+#include "base/processors.hpp"
 #include "base/ring_log.hpp"
 #include "base/signal_section.hpp"
 #include "fabric/offload/offload_transport.hpp"
@@ -169,8 +170,11 @@ void WiredFabric::make_transports(Bootstrap& bootstrap, const WiredOptions& opti
   atomic_links_ = links_;
   if (nic_atomics_) std::fill(atomic_links_.begin(), atomic_links_.end(), network_.get());
 
-  progress_ = std::make_unique<Progress>(clock_, ProgressOptions{.spin_ns = options.spin_ns},
-                                         shm_ != nullptr ? shm_->doorbell() : private_doorbell_);
+  // Ranks that share processors all the time have their agents wait for whole slices of each other.
+  const bool is_crowded = neighbours_.size() > processors().size();
+  progress_ = std::make_unique<Progress>(
+      clock_, ProgressOptions{.spin_ns = options.spin_ns, .courteous = !is_crowded},
+      shm_ != nullptr ? shm_->doorbell() : private_doorbell_);
   progress_->add(loopback_, false);
   if (shm_ != nullptr) {
     shm_->set_wake_fd(progress_->wake_fd());

@@ -82,7 +82,7 @@ TEST(CourteousThread, InterruptsNobodyAndLeavesOthersAsTheyAre) {
   int policy = -1;
   int policy_when_late = -1;
   std::thread([&] {
-    CourteousThread courteous;
+    CourteousThread courteous(true);
     policy = ::sched_getscheduler(0);
     courteous.woke(1000 * ms, 1010 * ms);
     policy_when_late = ::sched_getscheduler(0);
