@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <stdio_ext.h>
@@ -16,6 +15,7 @@
 #include "base/error.hpp"
 #include "base/futex.hpp"
 #include "base/line_writer.hpp"
+#include "base/processors.hpp"
 #include "base/signal_section.hpp"
 #include "omp/process.hpp"
 #include "omp/settings.hpp"
@@ -241,15 +241,13 @@ void* SharedProgram::work(void* self) {
 std::uint32_t SharedProgram::threads_a_rank() {
   const auto asked = static_cast<std::uint32_t>(job_->options().integer(Option::threads));
   if (asked != 0) return asked;
-  cpu_set_t processors;
-  if (::sched_getaffinity(0, sizeof processors, &processors) != 0) return 1;
   std::uint32_t ranks_here = 0;
   const bool one_host =
       job_->options().flag(Option::isolate_nodes);  // for trying out: they only act as if apart
   for (fabric::Rank other = 0; other < job_->size(); ++other) {
     if (one_host || fabric().node_of(other) == fabric().node_of(rank())) ++ranks_here;
   }
-  return std::max(1U, static_cast<std::uint32_t>(CPU_COUNT(&processors)) / ranks_here);
+  return std::max(1U, static_cast<std::uint32_t>(processors().size()) / ranks_here);
 }
 
 void SharedProgram::run(Stacks::Body body) {

@@ -85,10 +85,11 @@ void in_rounds(RankSpace& rank, Outcomes& outcomes, const Turn& turn, const Judg
 
 // ---- Shapes
 
-void store_buffering(RankSpace& rank) {
-  const RacingWords words(rank, 2, Strength::strong);
+/// \returns how often each outcome came: both saw the other's store, one did, none did
+Outcomes buffer_stores(RankSpace& rank, Strength strength, const char* name) {
+  const RacingWords words(rank, 2, strength);
   const RacingWords seen(rank, 2, Strength::release);
-  Outcomes outcomes({"SB: both saw the other's", "one did", "none did"});
+  Outcomes outcomes({name, "one did", "none did"});
   in_rounds(
       rank, outcomes,
       [&](std::size_t item, std::uint64_t round) {
@@ -100,6 +101,11 @@ void store_buffering(RankSpace& rank) {
       [&](std::size_t item, std::uint64_t round) {
         return (*seen.at(0, item) == round ? 0U : 1U) + (*seen.at(1, item) == round ? 0U : 1U);
       });
+  return outcomes;
+}
+
+void store_buffering(RankSpace& rank) {
+  const Outcomes outcomes = buffer_stores(rank, Strength::strong, "SB: both saw the other's");
   rank.check(outcomes.of(2) == 0, "both missed the store of the other");
 }
 
@@ -220,20 +226,7 @@ void reads_go_back(RankSpace& rank) {
 // either. 2+2W may, where two ranks merge two blocks at their homes in different orders; that takes luck.)
 
 void store_buffering_weak(RankSpace& rank) {
-  const RacingWords words(rank, 2, Strength::release);
-  const RacingWords seen(rank, 2, Strength::release);
-  Outcomes outcomes({"weak SB: both saw the other's", "one did", "none did"});
-  in_rounds(
-      rank, outcomes,
-      [&](std::size_t item, std::uint64_t round) {
-        const Rank self = rank.rank();
-        if (self > 1) return;
-        words.store(self, item, round);
-        *seen.at(self, item) = words.load(1 - self, item);
-      },
-      [&](std::size_t item, std::uint64_t round) {
-        return (*seen.at(0, item) == round ? 0U : 1U) + (*seen.at(1, item) == round ? 0U : 1U);
-      });
+  const Outcomes outcomes = buffer_stores(rank, Strength::release, "weak SB: both saw the other's");
   rank.check(outcomes.of(2) > 0, "never did both miss the store of the other");
 }
 
