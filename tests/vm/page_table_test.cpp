@@ -275,6 +275,36 @@ class Insisting final : public FaultHandler {
   std::atomic<int> tries{0};
 };
 
+/// userfaultfd maps blocks of many pages anew to open them for writing.
+TEST_P(ViewPageTables, WhoReadsABlockGoesOnReadingWhileItIsOpenedForWriting) {
+  Insisting handler;
+  constexpr std::size_t pages = 16;
+  SegmentRig rig(GetParam(), 2, pages * page_bytes, &handler);
+  for (std::size_t page = 0; page < pages; ++page) rig.word(page * page_bytes) = 7;
+  rig.table().set_access(0, Access::read);
+  std::atomic<bool> stop{false};
+  std::atomic<int> wrong{0};
+  std::atomic<std::uint64_t> reads{0};
+  std::thread reader([&] {
+    const ThreadScope scope;
+    for (std::size_t page = 0; !stop.load(std::memory_order_relaxed); page = (page + 1) % pages) {
+      if (rig.load(page * page_bytes) != 7) ++wrong;
+      ++reads;
+    }
+  });
+  while (reads.load() < pages) std::this_thread::yield();
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+  for (int round = 0; round < 4000 && (round < 64 || std::chrono::steady_clock::now() < until); ++round) {
+    rig.table().set_access(0, Access::write);
+    rig.store(8, static_cast<std::uint64_t>(round));  // it is open
+    rig.table().set_access(0, Access::read);
+  }
+  stop.store(true);
+  reader.join();
+  EXPECT_EQ(wrong.load(), 0);
+  EXPECT_EQ(rig.word(0), 7U);
+}
+
 TEST_P(ViewPageTables, NoStoreSlipsInWhileABlockIsOpenedForReading) {
   Insisting handler;
   SegmentRig rig(GetParam(), 2, page_bytes, &handler);
