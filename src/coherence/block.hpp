@@ -19,6 +19,7 @@
 #include <type_traits>
 
 #include "base/error.hpp"
+#include "coherence/sites.hpp"
 #include "coherence/state_lock.hpp"
 #include "coherence/timestamp.hpp"
 #include "fabric/types.hpp"
@@ -52,12 +53,15 @@ struct Block {
   std::uint8_t times_shared;     ///< how often that ended
   bool dropped;                  ///< by its home (directory)
   bool fetched;                  ///< at least once (directory)
-  // What prefetching has learnt; places of acquires are told apart by a bit each.
-  std::uint16_t wanted_after;  ///< acquires at these places: it was used afterwards
-  std::uint16_t closed_after;  ///< the acquire at this place closed it; 0: none did, or it was used since
-  bool probed;                 ///< and did so to see whether it is still used
-  std::uint8_t hits;           ///< probes in a row after which it was used
-  std::uint32_t next_probe;    ///< after so many prefetches
+  // What prefetching has learnt.
+  SiteBits wanted_after;     ///< acquires at these places: it was used afterwards
+  SiteBits written_after;    ///< and written: those open it for writing
+  SiteBits opened_after;     ///< the acquire at this place did so, and no release has found it changed since
+  SiteBits closed_after;     ///< the acquire at this place closed it; 0: none did, or it was used since
+  std::uint32_t closed_at;   ///< this rank's releases when that acquire came
+  bool probed;               ///< and did so to see whether it is still used
+  std::uint8_t hits;         ///< probes in a row after which it was used
+  std::uint32_t next_probe;  ///< after so many prefetches
 
   /// Its strength is not what its segment's dial says. From weak to strong under `busy` as well, so that who
   /// works on a weak block under `busy` is not overtaken.

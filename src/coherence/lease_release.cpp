@@ -280,8 +280,7 @@ void LeaseRelease::acquire_blocks(const Signature& signature, std::uint32_t site
   Timestamp before = min_write_ts_.load();
   while (before < min_write_ts && !min_write_ts_.compare_exchange_weak(before, min_write_ts)) {
   }
-  // 2^32 divided by the golden ratio: neighbouring numbers get different bits.
-  const auto site_bit = static_cast<std::uint16_t>(1U << (site * 0x9e3779b9U >> 28U));
+  const SiteBits site_bit = sites_.bit_of(site);
   std::vector<LeaseSegment::Stale> stale(segments_.size());
   for (const WriteNotice& notice : signature.notices()) {
     CRATON_ASSERT(notice.segment < segments_.size());
@@ -292,7 +291,7 @@ void LeaseRelease::acquire_blocks(const Signature& signature, std::uint32_t site
   for (SegmentId id = 0; id < stale.size(); ++id) {
     LeaseSegment& segment = segments_[id];
     segment.expire(min_write_ts, site_bit, stale[id]);
-    segment.refresh_stale(stale[id]);
+    segment.refresh_stale(stale[id], site_bit);
     segment.close_stale(stale[id]);
   }
 }

@@ -40,6 +40,7 @@
 #include "coherence/lease_segment.hpp"
 #include "coherence/signature.hpp"
 #include "coherence/signature_exchange.hpp"
+#include "coherence/sites.hpp"
 #include "fabric/fabric.hpp"
 #include "fiber/fiber.hpp"
 #include "vm/page_table.hpp"
@@ -200,6 +201,7 @@ class LeaseRelease {
   std::atomic<Timestamp> min_write_ts_{0};  ///< of all that this rank has acquired
   fiber::Mutex release_fence_;              ///< one at a time: nobody may take another's writes for published
   SignatureExchange& exchange_;
+  Sites sites_;  ///< of acquires
   // Where segments are causal.
   std::atomic<bool> causal_{false};  ///< from the first such segment on
   std::uint64_t turn_ = 0;           ///< under the release fence: see SignatureExchange::set_turn

@@ -109,6 +109,7 @@ void LeaseSegment::fault(vm::BlockIndex index, bool write) {
   {
     const StateGuard guard(block.state);
     block.wanted_after |= block.closed_after;
+    if (write) learn_written(block);
     if (block.closed_after != 0 && block.probed) found_used(index, block);
     block.closed_after = 0;
     block.probed = false;
@@ -141,6 +142,11 @@ void LeaseSegment::fault(vm::BlockIndex index, bool write) {
   if (was_fetched) read_ahead(index);
 }
 
+/// Under the block's state lock; it is about to be opened for writing.
+void LeaseSegment::learn_written(Block& block) noexcept {
+  if (block.closed_at == releases_.load(std::memory_order_relaxed)) block.written_after |= block.closed_after;
+}
+
 /// Who writes block after block is spared most of the faults: as many blocks as are open before this one are
 /// opened behind it, unless their bytes would have to be fetched. One that is not written then is a copy and
 /// a comparison too many. \param first_touch this rank had never used the block that it faulted on; the same
@@ -161,7 +167,9 @@ void LeaseSegment::open_ahead(std::uint64_t index, bool first_touch) {
       if (strong(next) || pages_.access(next) == vm::Access::write) return false;
       const StateGuard guard(block.state);
       const bool is_news = first_touch && !block.seen;
-      return (usable(next, block) || is_news) && !block.probed;
+      if ((!usable(next, block) && !is_news) || block.probed) return false;
+      learn_written(block);
+      return true;
     };
     if (!is_wanted()) {
       block.busy.unlock();

@@ -22,6 +22,7 @@
 #include "coherence/merge.hpp"
 #include "coherence/scratch.hpp"
 #include "coherence/signature.hpp"
+#include "coherence/sites.hpp"
 #include "fabric/fabric.hpp"
 #include "vm/page_table.hpp"
 
@@ -163,6 +164,12 @@ class LeaseSegment final : public vm::FaultHandler {
   bool release_at_home(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
   bool is_time_to_cool(Block& block) const noexcept;
   void cool(Block& block) noexcept;
+  /// Under the block's state lock. The acquire that opened it for writing need not have done so.
+  static void forget_opening(Block& block) noexcept {
+    block.written_after &= ~block.opened_after;
+    block.opened_after = 0;
+  }
+  void learn_written(Block& block) noexcept;
   void learn_gap(Block& block) noexcept;
   bool merge_and_move(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
   bool merge_at_fixed_home(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
@@ -213,15 +220,16 @@ class LeaseSegment final : public vm::FaultHandler {
   };
   /// A notice of the block was learnt that was as new.
   bool requires_at_least(std::uint64_t index, Timestamp write_ts) noexcept;
-  void note(const WriteNotice& notice, std::uint16_t site, Stale& stale);
-  void expire(Timestamp min_write_ts, std::uint16_t site, Stale& stale);
-  void sort_out(std::uint64_t index, Block& block, std::uint16_t site, Stale& stale);
+  void note(const WriteNotice& notice, SiteBits site, Stale& stale);
+  void expire(Timestamp min_write_ts, SiteBits site, Stale& stale);
+  void sort_out(std::uint64_t index, Block& block, SiteBits site, Stale& stale);
   bool is_time_to_probe(std::uint64_t index, Block& block) const noexcept;
   void found_used(std::uint64_t index, Block& block) noexcept;
   std::uint32_t probe_distance(std::uint64_t index, unsigned hits) const noexcept;
   bool renew(std::uint64_t index, Timestamp until);
   void close_stale(Stale& stale);
-  void refresh_stale(Stale& stale);
+  void refresh_stale(Stale& stale, SiteBits site);
+  void open_refreshed(std::uint64_t first, std::uint64_t count, SiteBits site);
   void refresh_pinned();
   void keep_in_heap(Block& block, Timestamp key);
 

@@ -25,7 +25,7 @@ bool LeaseSegment::requires_at_least(std::uint64_t index, Timestamp write_ts) no
 }
 
 /// A block was released elsewhere. \param site the bit of the acquire's place
-void LeaseSegment::note(const WriteNotice& notice, std::uint16_t site, Stale& stale) {
+void LeaseSegment::note(const WriteNotice& notice, SiteBits site, Stale& stale) {
   if (directory() || (floating() && notice.source == fabric_.rank())) return;
   Block& block = states_[notice.block];
   const StateGuard guard(block.state);
@@ -49,7 +49,7 @@ void LeaseSegment::note(const WriteNotice& notice, std::uint16_t site, Stale& st
 
 /// Finds the open copies whose leases have ended, after min_write_ts_ was raised, and sorts them out with
 /// what is stale already.
-void LeaseSegment::expire(Timestamp min_write_ts, std::uint16_t site, Stale& stale) {
+void LeaseSegment::expire(Timestamp min_write_ts, SiteBits site, Stale& stale) {
   if (directory()) return;
   // Another thread that acquires as much finds nothing in the heap any more, and must not go on before those
   // copies are closed.
@@ -81,19 +81,22 @@ void LeaseSegment::expire(Timestamp min_write_ts, std::uint16_t site, Stale& sta
     keep_in_heap(block, key);
   }
   if (due.empty()) return;
-  refresh_stale(stale);
+  refresh_stale(stale, site);
   close_stale(stale);
   stale = {};
 }
 
 /// Under the block's state lock.
-void LeaseSegment::sort_out(std::uint64_t index, Block& block, std::uint16_t site, Stale& stale) {
+void LeaseSegment::sort_out(std::uint64_t index, Block& block, SiteBits site, Stale& stale) {
+  // If an earlier acquire closed it, that was right: it was not used since.
+  block.closed_after = site;
+  block.closed_at = releases_.load(std::memory_order_relaxed);
+  forget_opening(block);
   if (dials_.prefetch && (block.wanted_after & site) != 0) {
     if (!is_time_to_probe(index, block)) return stale.refresh.push_back(index);
-    block.wanted_after &= static_cast<std::uint16_t>(~site);
+    block.wanted_after &= ~site;
     block.probed = true;
   }
-  block.closed_after = site;
   stale.close.push_back(index);
 }
 
@@ -151,7 +154,7 @@ void LeaseSegment::close_stale(Stale& stale) {
 
 /// Brings copies up to date where they are, and opens those that were closed, all at a time: neighbours from
 /// one source come with one get. What cannot be had so is left to close_stale().
-void LeaseSegment::refresh_stale(Stale& stale) {
+void LeaseSegment::refresh_stale(Stale& stale, SiteBits site) {
   if (stale.refresh.empty()) return;
   std::sort(stale.refresh.begin(), stale.refresh.end());
   stale.refresh.erase(std::unique(stale.refresh.begin(), stale.refresh.end()), stale.refresh.end());
@@ -221,17 +224,39 @@ void LeaseSegment::refresh_stale(Stale& stale) {
       if (!usable(each.index, block)) stale.close.push_back(each.index);
     }
   }
-  const auto is_closed = [&](std::size_t i) { return pages_.access(fetches[i].index) == vm::Access::none; };
   for (std::size_t first = 0; first < fetches.size();) {
     std::size_t last = first + 1;
-    while (last < fetches.size() && fetches[last].index == fetches[last - 1].index + 1 &&
-           is_closed(last) == is_closed(first))
-      ++last;
-    if (is_closed(first)) open(fetches[first].index, last - first, vm::Access::read);
+    while (last < fetches.size() && fetches[last].index == fetches[last - 1].index + 1) ++last;
+    open_refreshed(fetches[first].index, last - first, site);
     first = last;
   }
   Counters::add(counters_.prefetched, fetches.size());
   Counters::add(counters_.fetched_bytes, fetches.size() * block_bytes_);
+}
+
+/// With `busy`, of blocks in a row that an acquire has brought up to date: opens them, to be written where
+/// they were written after it before.
+void LeaseSegment::open_refreshed(std::uint64_t first, std::uint64_t count, SiteBits site) {
+  const auto wanted = [&](std::uint64_t index) {
+    Block& block = states_[index];
+    const StateGuard guard(block.state);
+    return (block.written_after & site) != 0 ? vm::Access::write : vm::Access::read;
+  };
+  const std::uint64_t end = first + count;
+  for (std::uint64_t begin = first; begin < end;) {
+    const vm::Access access = wanted(begin);
+    const bool is_open = pages_.access(begin) >= access;
+    std::uint64_t next = begin;
+    for (; next < end && wanted(next) == access && (pages_.access(next) >= access) == is_open; ++next) {
+      if (is_open || access != vm::Access::write) continue;
+      Block& block = states_[next];
+      prepare_write(next, block);
+      const StateGuard guard(block.state);
+      block.opened_after = site;
+    }
+    if (!is_open) open(begin, next - begin, access);
+    begin = next;
+  }
 }
 
 void LeaseSegment::refresh_pinned() {

@@ -158,10 +158,17 @@ bool LeaseSegment::release_at_home(std::uint64_t index, Block& block, std::vecto
 
 /// With `busy`; of an open block that a release found unchanged.
 bool LeaseSegment::is_time_to_cool(Block& block) const noexcept {
-  return !block.pinned && ++block.unchanged >= dials_.cool_after << block.patience;
+  if (block.pinned) return false;
+  if (++block.unchanged >= dials_.cool_after << block.patience) return true;
+  const StateGuard guard(block.state);
+  return block.opened_after != 0;  // too early, by an acquire
 }
 
 void LeaseSegment::cool(Block& block) noexcept {
+  {
+    const StateGuard guard(block.state);
+    forget_opening(block);
+  }
   block.cooled = true;
   block.cooled_at = releases_.load(std::memory_order_relaxed);
   Counters::add(counters_.cooled);
@@ -398,6 +405,7 @@ void LeaseSegment::publish(std::uint64_t index, Block& block, fabric::Rank home,
     const StateGuard guard(block.state);
     block.copy_write_ts = write_ts;
     block.copy_read_ts = read_ts;
+    block.opened_after = 0;
     block.fetched = true;
     block.dropped = false;
   }
