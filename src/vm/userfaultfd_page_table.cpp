@@ -24,7 +24,7 @@ constexpr std::uint64_t needed_features = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_
 
 /// From so many pages on blocks that are mapped for reading are mapped anew to be written. Of those whose
 /// protection is merely taken away the kernel leaves each entry read-only, and changes it in a fault of its
-/// own, 0.9 us a page that nobody sees; a new one takes 0.4 to 0.6 us less (the least of 4 to 64 pages).
+/// own at the first write. What either costs: docs/vm.md.
 constexpr std::size_t remap_pages_least = 8;
 
 constexpr std::string_view cannot_change = "cannot change what blocks allow with userfaultfd";
