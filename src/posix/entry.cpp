@@ -21,6 +21,7 @@
 #include "posix/real.hpp"
 #include "posix/shared_program.hpp"
 #include "posix/streams.hpp"
+#include "vm/skipped_addresses.hpp"
 
 namespace {
 
@@ -100,7 +101,19 @@ void make_cpp_streams() noexcept {
   end(&use);
 }
 
+/// So that memory which another rank has for itself is found to be missing here, not to be something else.
+void skip_addresses_of_others() noexcept {
+  // Room for what a rank maps for itself: with the system's views of the program's heap and of its twins,
+  // several times its size. Where the stack is unlimited there are 21 TiB of addresses in all, so that from
+  // the 17th on ranks share rooms.
+  constexpr std::size_t room_bytes = std::size_t{1} << 40U;
+  constexpr unsigned long rooms = 16;
+  const char* const rank = std::getenv(craton::job::rank_variable);
+  if (rank != nullptr) craton::vm::skip_addresses(std::strtoul(rank, nullptr, 10) % rooms * room_bytes);
+}
+
 [[noreturn]] void start_shared() {
+  skip_addresses_of_others();
   try {
     make_cpp_streams();
     auto* const program = new SharedProgram;  // to the end of the process

@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "base/error.hpp"
+#include "vm/skipped_addresses.hpp"
 
 namespace craton::posix {
 namespace {
@@ -17,8 +18,8 @@ constexpr std::uintptr_t room_above = 512UL << 20;  // for a heap by brk
 /// \returns 0 where it is not free
 std::uintptr_t map_at(std::uintptr_t address, std::size_t bytes) noexcept {
   void* const wish = reinterpret_cast<void*>(address);
-  void* const got =
-      ::mmap(wish, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  const int place = vm::take_skipped(address, bytes) ? MAP_FIXED : MAP_FIXED_NOREPLACE;
+  void* const got = ::mmap(wish, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | place, -1, 0);
   if (got == MAP_FAILED) return 0;
   if (got == wish) return address;
   ::munmap(got, bytes);  // a kernel before 4.17 takes the address for a wish

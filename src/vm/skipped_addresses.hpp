@@ -1,0 +1,27 @@
+/// \file
+/// Addresses that this process leaves to others of its job.
+///
+/// Processes of one program, started alike and without randomised addresses, are given the same addresses by
+/// the kernel for what each maps for itself. An address that one of them passes on by mistake would then be
+/// valid in another, and be something else there. So each skips as much as those before it may use: what is
+/// of one process is a fault in all others.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace craton::vm {
+
+/// Makes the kernel choose no address from here on that lies among the next `bytes` of its choice, nor a gap
+/// between what is mapped already, and lets brk go no further. Costs addresses, no memory, and a few system
+/// calls. Where addresses are limited (RLIMIT_AS) or there are not so many it does nothing. At most once,
+/// before other threads map anything.
+/// \param bytes whole pages
+void skip_addresses(std::size_t bytes) noexcept;
+
+/// For what has to lie at certain addresses after all: if all of [address, address + bytes) is skipped, takes
+/// it out, and what is skipped right above it, so that MAP_FIXED takes nothing from anybody there. Before
+/// other threads do the same. \param address, bytes whole pages \returns whether it was skipped
+bool take_skipped(std::uintptr_t address, std::size_t bytes) noexcept;
+
+}  // namespace craton::vm
