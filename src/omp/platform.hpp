@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "base/function_ref.hpp"
 #include "fabric/fabric.hpp"
 #include "fabric/types.hpp"
 #include "space/heap.hpp"
@@ -33,6 +34,10 @@ class Platform {
   /// Runs body(argument) on a new kernel thread of this rank, whose stack other ranks can read. The thread
   /// never ends before the process. \throws Error out_of_resources
   virtual void start_thread(void (*body)(void*), void* argument) = 0;
+  /// An atomic operation on shared memory, as an instruction of the program's would do it: calls `body` on
+  /// bytes that hold the value, at least once. Any of the program's threads. This one is for memory of the
+  /// space's segments. \throws Error peer_lost, not_supported
+  virtual void run_atomically(void* address, std::size_t bytes, FunctionRef<void(void* target)> body);
   /// Output that this rank has buffered (stdio, Fortran units) goes out. Before each release to others.
   virtual void flush_output() noexcept = 0;
   /// Ends the job, with one line that names what and the remedy.

@@ -143,11 +143,17 @@ Runtime::Runtime(Platform& platform, const Settings& settings)
                         .taken = word_at(offsetof(Words, locks_taken)),
                         .given = word_at(offsetof(Words, locks_given)),
                         .list = word_at(sizeof(Words))}),
+      updates_(*this, reinterpret_cast<Words*>(memory_.data())->put_off, offsetof(Words, put_off)),
       outer_team_(*this) {
   platform_.fabric().set_handler(message_handler_, &Runtime::arrived, this);
   platform_.fabric().register_region(platform_.first_region(), memory_);
   platform_.space().heartbeat().set_also(
-      [](void* self) noexcept { static_cast<Runtime*>(self)->outer_team_.tasks().beat(); }, this);
+      [](void* self) noexcept {
+        auto& here = *static_cast<Runtime*>(self);
+        here.updates_.beat();
+        here.outer_team_.tasks().beat();
+      },
+      this);
   initial_icvs_.threads_are_chosen = !settings_.threads.empty();
   initial_icvs_.threads = settings_.threads.empty() ? default_threads() : settings_.threads[0];
   std::uint32_t ranks_here = 0;

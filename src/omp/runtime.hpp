@@ -60,6 +60,7 @@ class Runtime {
   void show_partial(void* partial) noexcept;
   /// What another rank has shown.
   void* partial_of(fabric::Rank rank);
+  Updates& updates() noexcept { return updates_; }
   /// Whether another rank may take a lock that is unlocked here before this rank's next release.
   bool unlock_publishes() const noexcept {
     if (ranks_ == 1) return false;
@@ -123,6 +124,7 @@ class Runtime {
   Spin spin_;
   fabric::RegionMemory memory_;
   Locks locks_;
+  Updates updates_;
   Team outer_team_;
   std::uint32_t regions_ = 0;                        ///< of several ranks, started so far
   std::array<std::atomic<bool>, 256> task_sites_{};  ///< by site, modulo their number

@@ -46,7 +46,8 @@ void Team::begin(const Beginning& beginning) {
   turns_.begin(shape_, shares_ + 1, beginning.number);
   doacross_.begin(shape_, shares_ + 1);
   cancellation_.begin(shape_, beginning.number);
-  parts_given_.store(0, std::memory_order_relaxed);  // a cancelled region may have left some
+  parts_given_.store(0, std::memory_order_relaxed);    // a cancelled region may have left some
+  if (shape_.ranks > 1) runtime_.updates().applied();  // by the end of the last region
   inside_.store(shape_.local - 1, std::memory_order_relaxed);
 }
 
@@ -172,7 +173,7 @@ void Team::meet_ranks(Meeting kind, std::uint32_t site) {
   const TaskPool::FabricWait here(tasks_);
   runtime_.platform().flush_output();
   if (kind == Meeting::end) {
-    barrier.gather(reach_, site, &meanwhile);
+    if (barrier.gather(reach_, site, &meanwhile, runtime_.updates().any())) runtime_.updates().apply();
     if (shape_.own != 0 && shape_.local > 1 && runtime_.makes_tasks(region_.site, tasks_.makes_tasks()))
       heard_ = barrier.hear(Runtime::site_word, &meanwhile);
     return;
@@ -185,11 +186,13 @@ void Team::meet_ranks_at_barrier(std::uint32_t site, const space::Meanwhile& mea
   if (cancellation_.is_allowed()) static_cast<void>(cancellation_.tell());
   space::BarrierNote note;
   void*& given = given_[meetings_.load(std::memory_order_relaxed) % given_.size()];
+  note.is_marked = runtime_.updates().any();
   note.count = given != nullptr ? 1 : 0;
   note.words[0] = reinterpret_cast<std::uintptr_t>(given);
   barrier.meet(shape_.ranks, site, &note, &meanwhile);
   tasks_.left_barrier();
   if (note.count != 0) given = reinterpret_cast<void*>(note.words[0]);
+  if (note.is_marked) return apply_updates(site);
   if (!cancellation_.is_allowed()) return;
   if (shape_.own == 0) {
     const Cancellation::Words all = cancellation_.collect();
@@ -200,6 +203,21 @@ void Team::meet_ranks_at_barrier(std::uint32_t site, const space::Meanwhile& mea
   barrier.meet(shape_.ranks, site, &note, &meanwhile);
   tasks_.left_barrier();
   cancellation_.settle({.places = note.words[0], .share = note.words[1]});
+}
+
+/// What threads have put off until this meeting, which all have come to.
+void Team::apply_updates(std::uint32_t site) {
+  space::Barrier& barrier = runtime_.platform().space().barrier();
+  if (shape_.own != 0) {
+    barrier.hear(Runtime::site_word, nullptr, events::Kind::barrier);
+    return runtime_.updates().applied();
+  }
+  runtime_.updates().apply();
+  constexpr std::uint32_t second = 0x75706474U;  // what the first acquire of this meeting learns is its own
+  space::BarrierNote note;
+  note.words[Runtime::site_word] = site ^ second;
+  note.count = Runtime::site_word + 1;
+  barrier.tell(shape_.ranks, note);
 }
 
 space::BarrierNote Team::hear() {

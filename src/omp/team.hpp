@@ -120,6 +120,7 @@ class Team {
   void meet_all(Meeting kind, std::uint32_t site);
   void meet_ranks(Meeting kind, std::uint32_t site);
   void meet_ranks_at_barrier(std::uint32_t site, const space::Meanwhile& meanwhile);
+  void apply_updates(std::uint32_t site);
   void come(bool is_at_end, std::uint32_t site);
 
   Runtime& runtime_;

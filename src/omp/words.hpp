@@ -7,6 +7,7 @@
 
 #include "fabric/types.hpp"
 #include "omp/loops.hpp"
+#include "omp/updates.hpp"
 
 namespace craton::omp {
 
@@ -29,6 +30,7 @@ struct Words {
   std::uint64_t teams_thread_limit_chosen;
   std::array<char, affinity_format_bytes> affinity_format;  ///< chosen; empty: none
   std::uint64_t partial;  ///< each rank's own: where its part of a reduction is
+  PutOff put_off;         ///< each rank's own
 };
 
 }  // namespace craton::omp

@@ -18,11 +18,16 @@
 #include "base/function_ref.hpp"
 #include "base/line_writer.hpp"
 #include "base/signal_section.hpp"
+#include "omp/process.hpp"
+#include "omp/thread.hpp"
 #include "posix/atomics/libatomic.hpp"
 #include "posix/atomics/patch.hpp"
+#include "posix/atomics/reduction.hpp"
 #include "posix/atomics/trap.hpp"
 #include "posix/signals.hpp"
 #include "vm/fault_dispatcher.hpp"
+
+extern "C" void GOMP_barrier();
 
 namespace craton::posix {
 
@@ -38,29 +43,12 @@ void guarded(SharedProgram& program, const Body& body) noexcept {
   }
 }
 
-/// Of an operand that goes on in the next block only the first becomes strong. That will do: who runs an
-/// instruction on both has the first one alone meanwhile, and hands on with it what it wrote to the second;
-/// and who runs one on the second alone makes that strong, for which all publish what they wrote there.
 void run_atomic(void* address, std::size_t bytes, Perform perform, void* state) {
   SharedProgram& program = *shared_program();
   // Nobody else runs: the instruction itself is right.
   if (!program.others_run()) return perform(state, address);
-  guarded(program, [&] {
-    space::Space& space = program.space();
-    if (program.stack_segment().contains(address))
-      return program.stack_segment().run_atomic(address, bytes,
-                                                [&](void* target) { perform(state, target); });
-    space::Segment* const segment = space.find(address);
-    if (segment == nullptr) return perform(state, address);
-    const auto offset = static_cast<std::uint64_t>(static_cast<std::byte*>(address) - segment->data());
-    if (space.exclusive().run_atomic(segment->blocks().id(), offset, [&] { perform(state, address); }))
-      return;
-    throw Error(ErrorCode::not_supported,
-                {.asked = fmt::format("cannot use {} bytes at {} atomically", bytes, address),
-                 .happened = "their block can not become strong",
-                 .limit = {},
-                 .remedy = {}});
-  });
+  guarded(program,
+          [&] { program.run_atomically(address, bytes, [&](void* target) { perform(state, target); }); });
 }
 
 /// What compilers make of a flush, and of a fence: this thread's writes become visible, and those of others
@@ -101,6 +89,22 @@ std::vector<AddressSpan> few_spans(std::vector<AddressSpan> spans) {
   return spans;
 }
 
+omp::Updates::Meeting meeting_of(const Reduction& reduction) noexcept {
+  return reduction.meeting == Reduction::Meeting::barrier ? omp::Updates::Meeting::barrier
+                                                          : omp::Updates::Meeting::end;
+}
+
+bool may_put_off(const Reduction& reduction) {
+  const omp::Thread* const thread = omp::self_if_known();
+  return thread != nullptr &&
+         omp::runtime()->updates().may_put_off(*thread, meeting_of(reduction), reduction.function);
+}
+
+bool put_off(void* address, const Reduction& reduction, std::uint64_t part) {
+  const SignalSection section;  // a handler may want the same lock
+  return omp::runtime()->updates().put_off(address, reduction.arithmetic, part);
+}
+
 void warn(const std::string& what) {
   write_fully(STDERR_FILENO, "craton: warning: " + what + "\n");
 }
@@ -136,7 +140,12 @@ void store_for_all(std::uint8_t& byte, std::uint8_t value) noexcept {
 
 void patch_program(SharedProgram& program) {
   SharedMemory shared;
-  shared.hooks = {.atomic = &run_atomic, .flush = &flush, .locked = &run_locked};
+  shared.hooks = {.atomic = &run_atomic,
+                  .flush = &flush,
+                  .locked = &run_locked,
+                  .may_put_off = &may_put_off,
+                  .put_off = &put_off};
+  shared.barrier = reinterpret_cast<const void*>(&GOMP_barrier);
   for (const AddressSpan& span : few_spans(program.shared_spans()))
     shared.ranges.push_back({.begin = span.begin, .end = span.end});
   send_libatomic_to(shared);

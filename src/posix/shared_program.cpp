@@ -412,6 +412,14 @@ void* started(void* start) {
 
 }  // namespace
 
+/// Of an operand that goes on in the next block only the first becomes strong. That will do: who runs an
+/// instruction on both has the first one alone meanwhile, and hands on with it what it wrote to the second;
+/// and who runs one on the second alone makes that strong, for which all publish what they wrote there.
+void SharedProgram::run_atomically(void* address, std::size_t bytes, FunctionRef<void(void* target)> body) {
+  if (stack_segment_->contains(address)) return stack_segment_->run_atomic(address, bytes, body);
+  Platform::run_atomically(address, bytes, body);
+}
+
 void SharedProgram::start_thread(void (*body)(void*), void* argument) {
   auto start = std::make_unique<Start>(Start{.body = body, .argument = argument});
   pthread_attr_t attributes;

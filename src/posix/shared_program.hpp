@@ -105,6 +105,7 @@ class SharedProgram final : public omp::Platform {
   fabric::Fabric& fabric() override { return job_->fabric(); }
   space::Space& space() override { return open_->space(); }
   void start_thread(void (*body)(void*), void* argument) override;
+  void run_atomically(void* address, std::size_t bytes, FunctionRef<void(void* target)> body) override;
   void flush_output() noexcept override;
   [[noreturn]] void fail(const std::string& message) noexcept override;
   fabric::RegionId first_region() override;

@@ -20,12 +20,16 @@ namespace {
 /// So much to tell is told to all ranks: what all have been told need not be carried along any further.
 constexpr std::size_t notices_for_all = 64;
 
+constexpr std::uint64_t mark = std::uint64_t{1} << 31U;
+
 constexpr std::uint64_t head_of(const BarrierNote& note) noexcept {
-  return std::uint64_t{note.reach} << 32U | note.count;
+  return std::uint64_t{note.reach} << 32U | (note.is_marked ? mark : 0) | note.count;
 }
+/// Marks stay.
 void take_head(std::uint64_t head, BarrierNote& note) noexcept {
   note.reach = static_cast<std::uint32_t>(head >> 32U);
-  note.count = static_cast<std::uint32_t>(head);
+  note.is_marked = note.is_marked || (head & mark) != 0;
+  note.count = static_cast<std::uint32_t>(head & ~mark);
   CRATON_ASSERT(note.count <= BarrierNote::words_at_most);
 }
 
@@ -72,6 +76,7 @@ void Barrier::meet(fabric::Rank ranks, std::uint32_t site, BarrierNote* note, co
   CRATON_ASSERT(fabric_.rank() < ranks);
   coherence::Signature all = protocol_.release_to_all();
   BarrierNote carried = note != nullptr && fabric_.rank() == 0 ? *note : BarrierNote{};
+  carried.is_marked = note != nullptr && note->is_marked;
   std::array<std::size_t, links_at_most> waiting{};  // links that have not told yet
   std::size_t waits = 0;
   std::array<std::size_t, links_at_most> told{};
@@ -115,20 +120,21 @@ void Barrier::meet(fabric::Rank ranks, std::uint32_t site, BarrierNote* note, co
   if (note != nullptr) *note = carried;
 }
 
-void Barrier::gather(fabric::Rank ranks, std::uint32_t site, const Meanwhile* meanwhile) {
+bool Barrier::gather(fabric::Rank ranks, std::uint32_t site, const Meanwhile* meanwhile, bool marks) {
   const SignalSection section;
   const events::Span span(events::Kind::barrier);
   const bool is_root = fabric_.rank() == 0;
   coherence::Signature all =
       is_root ? coherence::Signature(protocol_.barrier_capacity()) : protocol_.release_to_all();
-  BarrierNote nothing;
+  BarrierNote carried;
+  carried.is_marked = marks;
   std::size_t link = 1;
   const auto skip_absent = [&] {
     while (link < links_at_most && !has_link(link, ranks)) ++link;
   };
   skip_absent();
   const auto take_next = [&] {
-    take(link++, all, nothing);
+    take(link++, all, carried);
     skip_absent();
   };
   pass({.is_over = [&] { return link == links_at_most; },
@@ -137,9 +143,13 @@ void Barrier::gather(fabric::Rank ranks, std::uint32_t site, const Meanwhile* me
         .has_near = [&] { return is_near(link); }},
        meanwhile);
   // What comes from further down is for rank 0, which tells all when it tells again.
-  if (is_root) return protocol_.acquire_from_some(all, site);
-  send(to_parent, all, nothing);
+  if (is_root) {
+    protocol_.acquire_from_some(all, site);
+    return carried.is_marked;
+  }
+  send(to_parent, all, carried);
   wake_told();
+  return false;
 }
 
 fabric::Rank Barrier::tell(fabric::Rank ranks, const BarrierNote& note) {
@@ -153,9 +163,9 @@ fabric::Rank Barrier::tell(fabric::Rank ranks, const BarrierNote& note) {
   return told.reach;
 }
 
-BarrierNote Barrier::hear(std::uint32_t site_word, const Meanwhile* meanwhile) {
+BarrierNote Barrier::hear(std::uint32_t site_word, const Meanwhile* meanwhile, events::Kind kind) {
   const SignalSection section;
-  const events::Span span(events::Kind::idle);
+  const events::Span span(kind);
   BarrierNote note;
   bool is_over = false;
   const auto take_told = [&] {
@@ -340,10 +350,12 @@ void Barrier::take(std::size_t link, coherence::Signature& signature, BarrierNot
   const bool is_message = arrival.whole.load(std::memory_order_acquire);
   BarrierNote other;
   BarrierNote& told = link == to_parent ? note : other;
+  const auto keep_mark = [&] { note.is_marked = note.is_marked || other.is_marked; };
   if (!is_message) {
     const Slot& slot = own_words().slots[link][number % ahead_at_most];
     take_head(slot.head, told);
     std::copy_n(slot.words.begin(), told.count, told.words.begin());
+    keep_mark();
     return;
   }
   std::uint64_t head = 0;
@@ -353,6 +365,7 @@ void Barrier::take(std::size_t link, coherence::Signature& signature, BarrierNot
   const std::size_t note_bytes = sizeof head + told.count * sizeof told.words[0];
   CRATON_ASSERT(arrival.bytes.size() >= note_bytes);
   std::memcpy(told.words.data(), arrival.bytes.data() + sizeof head, note_bytes - sizeof head);
+  keep_mark();
   const bool well_formed = signature.merge_encoded(std::span(arrival.bytes).subspan(note_bytes));
   CRATON_ASSERT(well_formed);
   arrival.bytes.clear();

@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/events.hpp"
 #include "base/function_ref.hpp"
 #include "coherence/lease_release.hpp"
 #include "fabric/fabric.hpp"
@@ -35,11 +36,12 @@ namespace craton::space {
 /// well.
 inline constexpr unsigned barrier_polls = 40;
 
-/// Words that rank 0 gives along, for all whom a meeting or a tell() reaches.
+/// Words that rank 0 gives along, for all whom a meeting or a tell() reaches, and a mark that any gives.
 struct BarrierNote {
   static constexpr std::uint32_t words_at_most = 14;
 
   std::uint32_t reach = 0;                         ///< the ranks below it are reached
+  bool is_marked = false;                          ///< by any rank, not only by rank 0
   std::uint32_t count = 0;                         ///< of words
   std::array<std::uint64_t, words_at_most> words;  ///< those that count are set
 
@@ -48,6 +50,7 @@ struct BarrierNote {
   BarrierNote& operator=(const BarrierNote& other) noexcept {
     if (this == &other) return *this;
     reach = other.reach;
+    is_marked = other.is_marked;
     count = other.count;
     std::copy_n(other.words.begin(), other.count, words.begin());
     return *this;
@@ -81,19 +84,23 @@ class Barrier final : private coherence::BarrierExit {
   // neighbours make the same ones in the same order.
 
   /// Blocks until the first `ranks` ranks, one of which is this, have called it. \param note if not null:
-  /// rank 0's, for all. \throws Error peer_lost
+  /// rank 0's, for all, marked if any rank's was. \throws Error peer_lost
   void meet(fabric::Rank ranks, std::uint32_t site = 0, BarrierNote* note = nullptr,
             const Meanwhile* meanwhile = nullptr);
   /// Rank 0 sees afterwards what all below `ranks` had written when they called it. Blocks where there are
-  /// ranks further down the tree. \throws Error peer_lost
-  void gather(fabric::Rank ranks, std::uint32_t site = 0, const Meanwhile* meanwhile = nullptr);
+  /// ranks further down the tree. \param marks whether this rank has something to be looked at
+  /// \returns at rank 0: whether any marks; at others: false \throws Error peer_lost
+  bool gather(fabric::Rank ranks, std::uint32_t site = 0, const Meanwhile* meanwhile = nullptr,
+              bool marks = false);
   /// By rank 0: its release, and a note, for at least the ranks below `ranks`, which hear() it. Does not wait
   /// for them. A gather() with all that it reached comes before the next one. \returns how many it reaches
   /// \throws Error peer_lost
   fabric::Rank tell(fabric::Rank ranks, const BarrierNote& note);
   /// By others: blocks until rank 0 tells, and acquires what it knew. \param site_word the word of the note
-  /// that says where in the program it is. \throws Error peer_lost
-  BarrierNote hear(std::uint32_t site_word, const Meanwhile* meanwhile = nullptr);
+  /// that says where in the program it is. \param kind what the thread does, for those who ask
+  /// \throws Error peer_lost
+  BarrierNote hear(std::uint32_t site_word, const Meanwhile* meanwhile = nullptr,
+                   events::Kind kind = events::Kind::idle);
 
  private:
   static constexpr fabric::Rank children_at_most = 2;

@@ -30,6 +30,8 @@ class Heartbeat {
   Heartbeat& operator=(const Heartbeat&) = delete;
   ~Heartbeat() { stop(); }
 
+  /// Whether it beats at all.
+  bool beats() const noexcept { return interval_ns_ != 0; }
   /// Called after each beat, on its thread: must not touch the program's memory, which no fault would open
   /// there. Replaces what was called before, and waits for a call of that which is under way. Null: nothing
   /// is.

@@ -259,6 +259,7 @@ class RandomRun {
         if (random_.one_in(4)) world_->preempt();
       }
       barrier.wait();
+      if (Random::mix(seed_ ^ phase) % 3 == 0) go_on_after_first(rank, thread);
     }
     if (thread == 0) {
       const auto is_alone = [&] { return roamers_[rank] == 0; };
@@ -270,6 +271,32 @@ class RandomRun {
       for (Item& item : items_) read(rank, item);
     }
     barrier.wait();
+  }
+
+  /// All have met, and wait for what the first rank writes then.
+  void go_on_after_first(Rank rank, unsigned thread) {
+    space::Barrier& barrier = ranks_[rank]->barrier();
+    if (thread == 0) {
+      space::BarrierNote note;
+      note.count = 1;
+      note.words[0] = seed_;
+      if (rank != 0) {
+        const space::BarrierNote heard = barrier.hear(0);
+        if (heard.count != 1 || heard.words[0] != seed_) world_->fail("another note was heard than told");
+      }
+      for (std::uint64_t i = random_.below(4); i > 0; --i) {
+        const Group& group = groups_[random_.below(groups_.size())];
+        if (group.items.empty()) continue;
+        Item& item = items_[group.items[random_.below(group.items.size())]];
+        if (rank == 0) {
+          write(rank, item);
+        } else {
+          read(rank, item);
+        }
+      }
+      if (rank == 0) barrier.tell(world_->size(), note);
+    }
+    if (threads_ > 1) barrier.wait();
   }
 
   /// Holds no token: those are dealt anew at barriers, of which it knows nothing.

@@ -179,10 +179,10 @@ void serve_atomic(const SiteRecord& site, Registers& registers) noexcept {
   const std::uintptr_t address = address_of(site.operand, registers);
   auto* const target = reinterpret_cast<void*>(address);
   PerformState state{.before = registers, .after = registers};
-  if (site.shared->needs_hook(address, site.operand.bytes)) {
-    site.shared->hooks.atomic(target, site.operand.bytes, site.perform, &state);
-  } else {
+  if (!site.shared->needs_hook(address, site.operand.bytes)) {
     site.perform(&state, target);
+  } else if (site.reduction.way == Reduction::Way::none || !put_off(site, state, target)) {
+    site.shared->hooks.atomic(target, site.operand.bytes, site.perform, &state);
   }
   registers = state.after;
 }

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "posix/atomics/instruction.hpp"
+#include "posix/atomics/reduction.hpp"
 #include "posix/atomics/registers.hpp"
 #include "posix/atomics/shared_memory.hpp"
 
@@ -26,6 +27,7 @@ struct SiteRecord {
   MemoryOperand operand;
   Perform perform = nullptr;  ///< made for the instruction, with a PerformState; null for mfence
   const SharedMemory* shared = nullptr;
+  Reduction reduction;
 };
 
 /// What the code that performs an instruction works on. It reads only `before`, and changes in `after` only
@@ -34,6 +36,10 @@ struct PerformState {
   Registers before;
   Registers after;
 };
+
+/// Instead of an operation in shared memory, that of a reduction: puts off the thread's part, or takes the
+/// step towards it that is next. \returns false where the operation is to be done after all
+bool put_off(const SiteRecord& site, PerformState& state, void* target) noexcept;
 
 /// Where code made for sites calls. Any thread.
 /// \throws Error not_supported where the processor or the system has no XSAVE

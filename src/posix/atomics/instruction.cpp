@@ -1,11 +1,10 @@
 #include "posix/atomics/instruction.hpp"
 
-#include <Zydis/Zydis.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "base/assert.hpp"
+#include "posix/atomics/decoder.hpp"
 
 namespace craton::posix {
 namespace {
@@ -152,15 +151,6 @@ bool is_bit_operation(ZydisMnemonic mnemonic) noexcept {
   return mnemonic == ZYDIS_MNEMONIC_BTC || mnemonic == ZYDIS_MNEMONIC_BTR || mnemonic == ZYDIS_MNEMONIC_BTS;
 }
 
-Register number_of(ZydisRegister name) noexcept {
-  if (name == ZYDIS_REGISTER_NONE) return no_register;
-  if (name == ZYDIS_REGISTER_RIP || name == ZYDIS_REGISTER_EIP) return instruction_pointer;
-  const ZydisRegister whole = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, name);
-  return whole >= ZYDIS_REGISTER_RAX && whole <= ZYDIS_REGISTER_R15
-             ? static_cast<Register>(whole - ZYDIS_REGISTER_RAX)
-             : no_register;
-}
-
 MemoryOperand operand_of(const ZydisDecodedOperand& operand, const Instruction& instruction) noexcept {
   const ZydisDecodedOperandMem& memory = operand.mem;
   MemoryOperand made;
@@ -190,6 +180,20 @@ void set_encoding(Site& site, const ZydisDecodedInstruction& raw) noexcept {
 }
 
 }  // namespace
+
+Register number_of(ZydisRegister name) noexcept {
+  if (name == ZYDIS_REGISTER_NONE) return no_register;
+  if (name == ZYDIS_REGISTER_RIP || name == ZYDIS_REGISTER_EIP) return instruction_pointer;
+  const ZydisRegister whole = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, name);
+  return whole >= ZYDIS_REGISTER_RAX && whole <= ZYDIS_REGISTER_R15
+             ? static_cast<Register>(whole - ZYDIS_REGISTER_RAX)
+             : no_register;
+}
+
+bool decode_whole(std::uintptr_t at, std::size_t bytes_most, DecodedWhole& into) noexcept {
+  return ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder(), reinterpret_cast<const void*>(at), bytes_most,
+                                             &into.raw, into.operands.data()));
+}
 
 Decoded decode(const AddressRange& range) {
   Decoded decoded;
@@ -225,11 +229,10 @@ bool may_hold_sites(const AddressRange& range) noexcept {
 Site decode_site(const Instruction& instruction) {
   Site site;
   site.instruction = instruction;
-  ZydisDecodedInstruction raw;
-  ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
-  const ZyanStatus status = ZydisDecoderDecodeFull(
-      &decoder(), reinterpret_cast<const void*>(instruction.address), instruction.length, &raw, operands);
-  CRATON_ASSERT(ZYAN_SUCCESS(status));
+  DecodedWhole whole;
+  const bool is_known = decode_whole(instruction.address, instruction.length, whole);
+  CRATON_ASSERT(is_known);
+  const auto& [raw, operands] = whole;
   if (raw.mnemonic == ZYDIS_MNEMONIC_MFENCE) return site;
   set_encoding(site, raw);
   site.keeps_flags = !leaves_no_flag(raw.mnemonic);
@@ -255,11 +258,10 @@ Site decode_site(const Instruction& instruction) {
 
 bool loads_for(const Instruction& instruction, const Site& site) {
   if (instruction.site != SiteKind::none || !site.is_compare_exchange()) return false;
-  ZydisDecodedInstruction raw;
-  ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
-  const ZyanStatus status = ZydisDecoderDecodeFull(
-      &decoder(), reinterpret_cast<const void*>(instruction.address), instruction.length, &raw, operands);
-  CRATON_ASSERT(ZYAN_SUCCESS(status));
+  DecodedWhole whole;
+  const bool is_known = decode_whole(instruction.address, instruction.length, whole);
+  CRATON_ASSERT(is_known);
+  const auto& [raw, operands] = whole;
   const bool is_load = raw.mnemonic == ZYDIS_MNEMONIC_MOV || raw.mnemonic == ZYDIS_MNEMONIC_MOVZX ||
                        raw.mnemonic == ZYDIS_MNEMONIC_MOVSX;
   if (!is_load || raw.operand_count < 2 || operands[0].type != ZYDIS_OPERAND_TYPE_REGISTER ||

@@ -1,6 +1,6 @@
 /// \file
 /// Machine instructions as far as patching is concerned: how long they are, where they go on, what they point
-/// at, whether they may be moved, and which of them are atomic. The only file that knows Zydis.
+/// at, whether they may be moved, and which of them are atomic.
 #pragma once
 
 #include <array>

@@ -72,7 +72,8 @@ class Made {
     std::uintptr_t trampoline;
   };
 
-  Made(const PatchPlan& plan, Kept& kept, const void* entry, std::uintptr_t base) : kept_(kept), code_(base) {
+  Made(const CodeMap& object, const PatchPlan& plan, Kept& kept, const void* entry, std::uintptr_t base)
+      : object_(object), kept_(kept), code_(base) {
     kept_.records.clear();
     SiteCode sites(code_, kept.shared, entry);
     for (const Run& run : plan.runs) add_run(sites, run);
@@ -92,6 +93,7 @@ class Made {
     record.kind = site.instruction.site;
     record.operand = site.operand;
     record.shared = &kept_.shared;
+    record.reduction = find_reduction(object_, site, kept_.shared.barrier);
     if (site.has_operand) record.perform = reinterpret_cast<Perform>(sites.add_perform(site));
     return record;
   }
@@ -124,6 +126,7 @@ class Made {
     reasons_.push_back({instruction.address, why});
   }
 
+  const CodeMap& object_;
   Kept& kept_;
   Assembler code_;
   std::vector<Jump> jumps_;
@@ -188,21 +191,23 @@ PatchReport report_of(const CodeMap& object, const PatchPlan& plan) {
 
 PatchReport patch(const CodeMap& object, const SharedMemory& shared) {
   check(object, shared);
-  const PatchPlan plan = Planner(object).make();
+  const PatchPlan plan = Planner(object, shared.barrier).make();
   PatchReport report = report_of(object, plan);
   if (plan.runs.empty() && plan.traps.empty()) return report;
 
   const void* const entry = entry_for_sites();
   auto kept = std::make_unique<Kept>();
   kept->shared = shared;
-  const std::size_t bytes = Made(plan, *kept, entry, object.image.begin).code().size();
+  const std::size_t bytes = Made(object, plan, *kept, entry, object.image.begin).code().size();
   const std::uintptr_t base = map_near(object.image, bytes);
-  const Made made(plan, *kept, entry, base);
+  const Made made(object, plan, *kept, entry, base);
   std::memcpy(reinterpret_cast<void*>(base), made.code().data(), made.code().size());
   protect(base, base + bytes, PROT_READ | PROT_EXEC, object);
 
-  for (const SiteRecord& record : kept->records)
+  for (const SiteRecord& record : kept->records) {
     ++(record.kind == SiteKind::flush ? report.flushes : report.atomics);
+    if (record.reduction.way != Reduction::Way::none) ++report.reductions;
+  }
   report.traps = made.reasons();
   report.jumps = kept->records.size() - report.traps.size();
   keep(std::move(kept));

@@ -4,7 +4,7 @@
 ///
 /// An instruction is overwritten by a jump of 5 bytes to code made for it (site_code.hpp). A shorter one
 /// takes its neighbours with it, where these can be moved and nothing jumps at them (branch_targets.hpp).
-/// Else a breakpoint takes its place (trap.hpp).
+/// Else a breakpoint takes its place (trap.hpp). Those that end reductions can be put off (reduction.hpp).
 ///
 /// What this cannot change: code without unwind tables, where it only tells of sites. What it cannot see:
 /// code made at run time, and plain loads and stores, which atomic loads and relaxed stores are.
@@ -33,8 +33,9 @@ struct PatchReport {
   std::size_t unread_bytes = 0;  ///< others, as far as they could not be read either
   std::size_t atomics = 0;       ///< sites of each kind
   std::size_t flushes = 0;
-  std::size_t jumps = 0;      ///< sites behind a jump
-  std::vector<Reason> traps;  ///< sites with a breakpoint
+  std::size_t reductions = 0;  ///< of the atomics: those whose parts can be put off
+  std::size_t jumps = 0;       ///< sites behind a jump
+  std::vector<Reason> traps;   ///< sites with a breakpoint
   /// Sites left as they were, places where functions become unreadable, and sites outside of known functions.
   std::vector<Reason> untouched;
   /// Loads of what a compare-exchange is about to change: a fault of one may fetch for writing at once.

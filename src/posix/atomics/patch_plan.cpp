@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "posix/atomics/reduction.hpp"
 #include "posix/atomics/site_code.hpp"
 
 namespace craton::posix {
@@ -133,8 +134,10 @@ void Planner::plan_site(const AddressRange& function, const std::vector<Instruct
   plan_.traps.push_back({instruction, "it is short, and its neighbours cannot be moved or are jumped at"});
 }
 
-/// Compilers make of most operations a load, and a loop of what computes and a compare-exchange.
+/// Compilers make of most operations a load, and a loop of what computes and a compare-exchange. Of those
+/// that are put off nothing is stored.
 void Planner::find_load(const std::vector<Instruction>& all, std::size_t at, const Site& site) {
+  if (find_reduction(map_, site, barrier_).way != Reduction::Way::none) return;
   for (std::size_t before = at; before-- > 0 && at - before <= load_before_most && all[before].goes_on();) {
     if (!loads_for(all[before], site)) continue;
     plan_.loads_to_store.push_back(all[before].address);

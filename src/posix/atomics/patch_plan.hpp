@@ -39,7 +39,8 @@ struct PatchPlan {
 /// Reads only.
 class Planner {
  public:
-  explicit Planner(const CodeMap& map) : map_(map) {}
+  /// \param barrier see SharedMemory
+  Planner(const CodeMap& map, const void* barrier) : map_(map), barrier_(barrier) {}
   PatchPlan make();
 
  private:
@@ -56,6 +57,7 @@ class Planner {
   const BranchTargets& targets();
 
   const CodeMap& map_;
+  const void* const barrier_;
   std::unique_ptr<BranchTargets> targets_;      // made when a site is too short for a jump
   std::vector<std::uintptr_t> entries_inside_;  // instructions of the function that is being planned
   PatchPlan plan_;

@@ -11,6 +11,8 @@
 
 namespace craton::posix {
 
+struct Reduction;
+
 /// More ranges than these are refused.
 inline constexpr std::size_t shared_ranges_most = 8;
 
@@ -42,11 +44,17 @@ struct AtomicHooks {
   /// An atomic operation on an object of any size, which no instruction could do: calls `body`, which loads
   /// and stores it in place, while no other rank is inside for the same address.
   void (*locked)(void* address, FunctionRef<void()> body) = nullptr;
+  /// Whether the calling thread may put off its part of a reduction. Null: no thread ever may.
+  bool (*may_put_off)(const Reduction& reduction) = nullptr;
+  /// Keeps a part, in the lowest bytes, until the calling thread and the others have met; the variable at
+  /// `address` then has it. \returns false where there is no room for it
+  bool (*put_off)(void* address, const Reduction& reduction, std::uint64_t part) = nullptr;
 };
 
 struct SharedMemory {
   std::vector<SharedRange> ranges;
   AtomicHooks hooks;
+  const void* barrier = nullptr;  ///< the function in which threads meet; null: parts are never put off
 
   /// The range that holds an address; null if it is private.
   const SharedRange* find(std::uintptr_t address) const noexcept {

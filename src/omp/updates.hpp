@@ -1,0 +1,90 @@
+/// \file
+/// Parts of reductions that threads have put off. Each rank keeps its own in its words; when all have met,
+/// rank 0 makes them part of the variables, which nobody else touches at that moment:
+///
+///     threads:   put_off() ... barrier: all meet ─▶ rank 0: apply(), tells the others ─▶ all go on
+///                              end of the region: all gather at rank 0 ─▶ rank 0: apply(), goes on
+///
+/// A program may also add atomically, and meet the others, to tell a thread that waits for the sum before it
+/// comes to the meeting. So what has been put off for a beat is made part of the variable after all: by a
+/// thread of its own, as the instruction would have. Whoever claims a rank's parts has them, that thread or
+/// rank 0.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include "base/arithmetic.hpp"
+#include "fabric/types.hpp"
+#include "fiber/fiber.hpp"
+
+namespace craton::omp {
+
+class Runtime;
+struct Thread;
+
+struct Update {
+  std::uint64_t variable;  ///< its address
+  std::uint64_t part;
+  Arithmetic arithmetic;
+};
+
+struct UpdateList {
+  static constexpr std::size_t updates_most = 7;
+  std::uint64_t count;
+  std::array<Update, updates_most> updates;
+};
+
+/// A rank's, in its words.
+struct PutOff {
+  std::uint64_t claim;  ///< Updates::Claim; changed by atomic operations of the fabric
+  UpdateList list;      ///< of whoever has claimed it; unclaimed: of the rank's threads
+};
+
+class Updates {
+ public:
+  /// Where a thread meets the others next.
+  enum class Meeting : std::uint8_t { barrier, end };
+
+  /// \param own this rank's \param offset where in the words all ranks' are
+  Updates(Runtime& runtime, PutOff& own, std::size_t offset)
+      : runtime_(runtime), own_(own), offset_(offset) {}
+
+  /// Whether a thread, which is about to meet the others, may put off: it does so in a team of all ranks,
+  /// where there is a heartbeat. \param function of Meeting::end: the one that it returns from
+  bool may_put_off(const Thread& thread, Meeting meeting, std::uintptr_t function) const noexcept;
+  /// \returns false where there is no room. Threads of the team.
+  bool put_off(void* variable, const Arithmetic& arithmetic, std::uint64_t part) noexcept;
+
+  /// By the heartbeat: has what was put off before the last beat done.
+  void beat() noexcept;
+
+  // By the last thread of the rank to come to a meeting.
+
+  bool any() const noexcept { return own_.list.count != 0; }
+  /// At rank 0, when all have met: takes what all have put off. \throws Error peer_lost
+  void apply();
+  /// At other ranks: rank 0 has it.
+  void applied() noexcept;
+
+ private:
+  enum Claim : std::uint64_t { unclaimed, by_own_rank, by_first_rank };
+
+  static void run_thread(void* self);
+  void do_now();
+  bool claim(fabric::Rank rank, Claim as);
+  fabric::RemoteAddress claim_of(fabric::Rank rank) const noexcept;
+
+  Runtime& runtime_;
+  PutOff& own_;
+  const std::size_t offset_;
+  fiber::Mutex lock_;  ///< of the list, but at meetings
+  std::once_flag has_thread_;
+  std::atomic<std::uint32_t> puts_{0};
+  std::uint32_t puts_seen_ = 0;               ///< as of the last beat
+  std::atomic<std::uint32_t> beats_late_{0};  ///< the thread sleeps on it
+};
+
+}  // namespace craton::omp

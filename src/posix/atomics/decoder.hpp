@@ -1,0 +1,24 @@
+/// \file
+/// What the files that know Zydis share: instruction.cpp, which has it, and reduction.cpp.
+#pragma once
+
+#include <Zydis/Zydis.h>
+
+#include <array>
+#include <cstdint>
+
+#include "posix/atomics/registers.hpp"
+
+namespace craton::posix {
+
+struct DecodedWhole {
+  ZydisDecodedInstruction raw;
+  std::array<ZydisDecodedOperand, ZYDIS_MAX_OPERAND_COUNT> operands;
+};
+
+/// The instruction at `at`, of at most so many bytes. \returns whether there is one
+bool decode_whole(std::uintptr_t at, std::size_t bytes_most, DecodedWhole& into) noexcept;
+/// The general register that a name is or is a part of; no_register: none.
+Register number_of(ZydisRegister name) noexcept;
+
+}  // namespace craton::posix

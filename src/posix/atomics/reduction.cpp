@@ -1,0 +1,360 @@
+#include "posix/atomics/reduction.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <optional>
+#include <span>
+
+#include "posix/atomics/decoder.hpp"
+
+namespace craton::posix {
+namespace {
+
+/// Instructions that are followed, each way.
+constexpr int steps_most = 24;
+constexpr std::size_t vector_registers = 16;
+
+using Operation = Arithmetic::Operation;
+
+std::span<const ZydisDecodedOperand> visible(const DecodedWhole& whole) noexcept {
+  return {whole.operands.data(), whole.raw.operand_count_visible};
+}
+
+bool is_memory(const ZydisDecodedOperand& operand) noexcept {
+  return operand.type == ZYDIS_OPERAND_TYPE_MEMORY && operand.mem.type != ZYDIS_MEMOP_TYPE_AGEN;
+}
+
+/// Of the code of an object.
+class CodeReader {
+ public:
+  explicit CodeReader(const CodeMap& map) : map_(map) {}
+
+  bool read(std::uintptr_t at, DecodedWhole& into) const noexcept {
+    const auto holds = [at](const CodeMap::Segment& segment) { return segment.holds(at); };
+    const auto segment = std::find_if(map_.code.begin(), map_.code.end(), holds);
+    return segment != map_.code.end() && decode_whole(at, segment->end - at, into);
+  }
+  /// Of a direct branch or call; 0: it is none.
+  static std::uintptr_t target(std::uintptr_t at, const DecodedWhole& whole) noexcept {
+    const auto& immediate = whole.raw.raw.imm[0];
+    return immediate.size != 0 && immediate.is_relative ? at + whole.raw.length + immediate.value.u : 0;
+  }
+  /// Whether a jump or call leads to `function`: directly, by an entry of a table, or by code that does.
+  bool leads_to(std::uintptr_t at, const DecodedWhole& whole, std::uintptr_t function) const noexcept {
+    const std::uintptr_t direct = target(at, whole);
+    if (direct == function) return true;
+    if (direct == 0) return entry_of(at, whole) == function;
+    DecodedWhole stub;
+    std::uintptr_t stub_at = direct;
+    if (read(stub_at, stub) && stub.raw.mnemonic == ZYDIS_MNEMONIC_ENDBR64) stub_at += stub.raw.length;
+    return read(stub_at, stub) && stub.raw.mnemonic == ZYDIS_MNEMONIC_JMP &&
+           entry_of(stub_at, stub) == function;
+  }
+
+ private:
+  /// What the fixed place holds that an indirect jump or call goes by; 0: it goes by none of this object.
+  std::uintptr_t entry_of(std::uintptr_t at, const DecodedWhole& whole) const noexcept {
+    const ZydisDecodedOperand& operand = whole.operands[0];
+    if (!is_memory(operand) || operand.mem.base != ZYDIS_REGISTER_RIP) return 0;
+    const std::uintptr_t place = at + whole.raw.length + static_cast<std::uint64_t>(operand.mem.disp.value);
+    std::uintptr_t entry = 0;
+    if (!map_.image.holds(place) || !map_.image.holds(place + sizeof entry - 1)) return 0;
+    std::memcpy(&entry, reinterpret_cast<const void*>(place), sizeof entry);
+    return entry;
+  }
+
+  const CodeMap& map_;
+};
+
+/// Memory that is the thread's own: by the stack pointer, or by a frame pointer.
+class Frame {
+ public:
+  Frame(const CodeReader& reader, const AddressRange* function) {
+    if (function == nullptr) return;
+    DecodedWhole whole;
+    std::uintptr_t at = function->begin;
+    if (reader.read(at, whole) && whole.raw.mnemonic == ZYDIS_MNEMONIC_ENDBR64) at += whole.raw.length;
+    if (!reader.read(at, whole) || whole.raw.mnemonic != ZYDIS_MNEMONIC_PUSH ||
+        whole.operands[0].reg.value != ZYDIS_REGISTER_RBP)
+      return;
+    at += whole.raw.length;
+    has_pointer_ = reader.read(at, whole) && whole.raw.mnemonic == ZYDIS_MNEMONIC_MOV &&
+                   whole.operands[0].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+                   whole.operands[0].reg.value == ZYDIS_REGISTER_RBP &&
+                   whole.operands[1].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+                   whole.operands[1].reg.value == ZYDIS_REGISTER_RSP;
+  }
+  bool holds(const ZydisDecodedOperand& operand) const noexcept {
+    const ZydisDecodedOperandMem& memory = operand.mem;
+    if (memory.index != ZYDIS_REGISTER_NONE) return false;
+    return memory.base == ZYDIS_REGISTER_RSP || (has_pointer_ && memory.base == ZYDIS_REGISTER_RBP);
+  }
+
+ private:
+  bool has_pointer_ = false;
+};
+
+/// What registers hold on the way from a failed exchange back to it.
+class Retry {
+ public:
+  Retry(const Site& site, const Frame& frame) : frame_(frame), bytes_(site.operand.bytes) {
+    general_.fill(Value::before);
+    vectors_.fill(Value::before);
+    general_[rax] = Value::found;
+  }
+
+  /// \returns whether the instruction is understood
+  bool follow(const DecodedWhole& whole) noexcept {
+    const auto operands = visible(whole);
+    switch (whole.raw.mnemonic) {
+      case ZYDIS_MNEMONIC_NOP:
+        return true;
+      case ZYDIS_MNEMONIC_MOV:
+      case ZYDIS_MNEMONIC_MOVQ:
+      case ZYDIS_MNEMONIC_MOVD:
+      case ZYDIS_MNEMONIC_VMOVQ:
+      case ZYDIS_MNEMONIC_VMOVD:
+      case ZYDIS_MNEMONIC_MOVAPS:
+      case ZYDIS_MNEMONIC_MOVAPD:
+      case ZYDIS_MNEMONIC_MOVDQA:
+      case ZYDIS_MNEMONIC_VMOVAPS:
+      case ZYDIS_MNEMONIC_VMOVAPD:
+      case ZYDIS_MNEMONIC_VMOVDQA:
+        return operands.size() == 2 && set(operands[0], value_of(operands[1]));
+      case ZYDIS_MNEMONIC_LEA:
+        return follow_lea(operands);
+      case ZYDIS_MNEMONIC_ADD:
+        return compute(operands, {.operation = Operation::add, .is_floating = false, .bytes = bytes_});
+      case ZYDIS_MNEMONIC_IMUL:
+        return compute(operands, {.operation = Operation::multiply, .is_floating = false, .bytes = bytes_});
+      case ZYDIS_MNEMONIC_AND:
+        return compute(operands, {.operation = Operation::bit_and, .is_floating = false, .bytes = bytes_});
+      case ZYDIS_MNEMONIC_OR:
+        return compute(operands, {.operation = Operation::bit_or, .is_floating = false, .bytes = bytes_});
+      case ZYDIS_MNEMONIC_XOR:
+        return compute(operands, {.operation = Operation::bit_xor, .is_floating = false, .bytes = bytes_});
+      case ZYDIS_MNEMONIC_ADDSD:
+      case ZYDIS_MNEMONIC_VADDSD:
+        return compute(operands, {.operation = Operation::add, .is_floating = true, .bytes = 8});
+      case ZYDIS_MNEMONIC_ADDSS:
+      case ZYDIS_MNEMONIC_VADDSS:
+        return compute(operands, {.operation = Operation::add, .is_floating = true, .bytes = 4});
+      case ZYDIS_MNEMONIC_MULSD:
+      case ZYDIS_MNEMONIC_VMULSD:
+        return compute(operands, {.operation = Operation::multiply, .is_floating = true, .bytes = 8});
+      case ZYDIS_MNEMONIC_MULSS:
+      case ZYDIS_MNEMONIC_VMULSS:
+        return compute(operands, {.operation = Operation::multiply, .is_floating = true, .bytes = 4});
+      default:
+        return false;
+    }
+  }
+
+  /// Whether the exchange would now put the result in the place of what was found.
+  bool offers(Register offered) const noexcept {
+    return general_[rax] == Value::found && general_[offered] == Value::result;
+  }
+  const Arithmetic& arithmetic() const noexcept { return arithmetic_; }
+
+ private:
+  enum class Value : std::uint8_t {
+    before,  ///< made of what registers and the frame held before
+    found,   ///< what the exchange found
+    result,  ///< of the operation on what was found and something from before
+    unknown,
+  };
+
+  /// Where a register's value is kept; null: in none.
+  Value* place_of(ZydisRegister name) noexcept {
+    const Register number = number_of(name);
+    if (number < general_registers) return number == rsp ? nullptr : &general_[number];
+    if (name >= ZYDIS_REGISTER_XMM0 && name < ZYDIS_REGISTER_XMM0 + static_cast<int>(vector_registers))
+      return &vectors_[static_cast<std::size_t>(name - ZYDIS_REGISTER_XMM0)];
+    return nullptr;
+  }
+  bool is_general(const ZydisDecodedOperand& operand) const noexcept {
+    return number_of(operand.reg.value) < general_registers;
+  }
+  /// Of the whole number, not of a part of it.
+  Value value_of(const ZydisDecodedOperand& operand) noexcept {
+    if (operand.type == ZYDIS_OPERAND_TYPE_IMMEDIATE) return Value::before;
+    if (is_memory(operand)) return frame_.holds(operand) ? Value::before : Value::unknown;
+    if (operand.type != ZYDIS_OPERAND_TYPE_REGISTER) return Value::unknown;
+    const Value* const value = place_of(operand.reg.value);
+    if (value == nullptr) return Value::unknown;
+    if (is_general(operand) && operand.size != 8U * bytes_ && *value != Value::before) return Value::unknown;
+    return *value;
+  }
+  bool set(const ZydisDecodedOperand& operand, Value value) noexcept {
+    if (operand.type != ZYDIS_OPERAND_TYPE_REGISTER) return false;
+    Value* const place = place_of(operand.reg.value);
+    if (place == nullptr) return false;
+    if (is_general(operand) && operand.size < 32) return false;  // the rest of it stays
+    if (is_general(operand) && operand.size != 8U * bytes_ && value != Value::before) value = Value::unknown;
+    *place = value;
+    return true;
+  }
+  Value combine(Value left, Value right, const Arithmetic& arithmetic) noexcept {
+    if (left == Value::before && right == Value::before) return Value::before;
+    const bool is_result =
+        (left == Value::found && right == Value::before) || (left == Value::before && right == Value::found);
+    if (!is_result || arithmetic.bytes != bytes_) return Value::unknown;
+    arithmetic_ = arithmetic;
+    return Value::result;
+  }
+  bool compute(std::span<const ZydisDecodedOperand> operands, const Arithmetic& arithmetic) noexcept {
+    if (operands.size() < 2) return false;
+    const Value left = value_of(operands[operands.size() - 2]);
+    return set(operands[0], combine(left, value_of(operands.back()), arithmetic));
+  }
+  bool follow_lea(std::span<const ZydisDecodedOperand> operands) noexcept {
+    const ZydisDecodedOperandMem& sum = operands[1].mem;
+    const auto part = [&](ZydisRegister name) {
+      if (name == ZYDIS_REGISTER_NONE) return Value::before;
+      const Value* const value = place_of(name);
+      return value == nullptr ? Value::unknown : *value;
+    };
+    if (sum.index != ZYDIS_REGISTER_NONE && sum.scale != 1) return false;
+    return set(operands[0], combine(part(sum.base), part(sum.index),
+                                    {.operation = Operation::add, .is_floating = false, .bytes = bytes_}));
+  }
+
+  const Frame& frame_;
+  const std::uint8_t bytes_;
+  std::array<Value, general_registers> general_;
+  std::array<Value, vector_registers> vectors_;
+  Arithmetic arithmetic_;
+};
+
+/// What `lock` makes of it; nothing for other instructions, and those that also give what was there.
+std::optional<Operation> operation_at_once(ZydisMnemonic mnemonic) noexcept {
+  switch (mnemonic) {
+    case ZYDIS_MNEMONIC_ADD:
+    case ZYDIS_MNEMONIC_SUB:
+      return Operation::add;
+    case ZYDIS_MNEMONIC_AND:
+      return Operation::bit_and;
+    case ZYDIS_MNEMONIC_OR:
+      return Operation::bit_or;
+    case ZYDIS_MNEMONIC_XOR:
+      return Operation::bit_xor;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// Follows a failed exchange back to it. \returns the operation, if it is nothing else
+std::optional<Arithmetic> follow_retry(const CodeReader& reader, const Frame& frame, const Site& site,
+                                       Register offered, std::uintptr_t at) {
+  Retry retry(site, frame);
+  DecodedWhole whole;
+  for (int step = 0; step < steps_most; ++step) {
+    if (at == site.instruction.address)
+      return retry.offers(offered) ? std::optional(retry.arithmetic()) : std::nullopt;
+    if (!reader.read(at, whole)) return std::nullopt;
+    if (whole.raw.mnemonic == ZYDIS_MNEMONIC_JMP && CodeReader::target(at, whole) != 0) {
+      at = CodeReader::target(at, whole);
+      continue;
+    }
+    if (!retry.follow(whole)) return std::nullopt;
+    at += whole.raw.length;
+  }
+  return std::nullopt;
+}
+
+/// Whether an instruction on the way to the others concerns this thread alone, whatever its flags are.
+bool is_private(const DecodedWhole& whole, const Frame& frame) noexcept {
+  const ZydisDecodedInstruction& raw = whole.raw;
+  if (raw.cpu_flags != nullptr && raw.cpu_flags->tested != 0) return false;
+  if ((raw.attributes & ZYDIS_ATTRIB_HAS_LOCK) != 0) return false;
+  switch (raw.mnemonic) {
+    case ZYDIS_MNEMONIC_MFENCE:
+    case ZYDIS_MNEMONIC_SFENCE:
+    case ZYDIS_MNEMONIC_LFENCE:
+      return false;
+    default:
+      break;
+  }
+  switch (raw.meta.category) {
+    case ZYDIS_CATEGORY_COND_BR:
+    case ZYDIS_CATEGORY_UNCOND_BR:
+    case ZYDIS_CATEGORY_CALL:
+    case ZYDIS_CATEGORY_RET:
+    case ZYDIS_CATEGORY_SYSCALL:
+    case ZYDIS_CATEGORY_SYSRET:
+    case ZYDIS_CATEGORY_INTERRUPT:
+    case ZYDIS_CATEGORY_SYSTEM:
+      return false;
+    default:
+      break;
+  }
+  // With those that are not written: of string instructions, of push and pop.
+  return std::all_of(
+      whole.operands.begin(), whole.operands.begin() + raw.operand_count,
+      [&](const ZydisDecodedOperand& operand) { return !is_memory(operand) || frame.holds(operand); });
+}
+
+/// Where the thread meets others after an instruction, before it does anything that they could see.
+std::optional<Reduction::Meeting> next_meeting(const CodeReader& reader, const Frame& frame,
+                                               std::uintptr_t at, std::uintptr_t barrier) {
+  DecodedWhole whole;
+  for (int step = 0; step < steps_most && reader.read(at, whole); ++step) {
+    switch (whole.raw.mnemonic) {
+      case ZYDIS_MNEMONIC_RET:
+        return Reduction::Meeting::end;
+      case ZYDIS_MNEMONIC_CALL:
+        return reader.leads_to(at, whole, barrier) ? std::optional(Reduction::Meeting::barrier)
+                                                   : std::nullopt;
+      case ZYDIS_MNEMONIC_JMP:
+        at = CodeReader::target(at, whole);
+        if (at == 0) return std::nullopt;
+        continue;
+      default:
+        break;
+    }
+    if (!is_private(whole, frame)) return std::nullopt;
+    at += whole.raw.length;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Reduction find_reduction(const CodeMap& map, const Site& site, const void* barrier) {
+  if (barrier == nullptr || site.instruction.site != SiteKind::atomic || site.problem != nullptr) return {};
+  const CodeReader reader(map);
+  const AddressRange* const function = map.function_at(site.instruction.address);
+  const Frame frame(reader, function);
+  DecodedWhole whole;
+  if (function == nullptr || !reader.read(site.instruction.address, whole)) return {};
+
+  Reduction found;
+  std::uintptr_t after = site.instruction.end();
+  if (whole.raw.mnemonic == ZYDIS_MNEMONIC_CMPXCHG) {
+    found.offered = number_of(whole.operands[1].reg.value);
+    DecodedWhole branch;
+    if (site.operand.bytes < 4 || !reader.read(after, branch) || branch.raw.mnemonic != ZYDIS_MNEMONIC_JNZ)
+      return {};
+    const auto arithmetic =
+        follow_retry(reader, frame, site, found.offered, CodeReader::target(after, branch));
+    if (!arithmetic) return {};
+    found.way = Reduction::Way::retried;
+    found.arithmetic = *arithmetic;
+    after += branch.raw.length;
+  } else {
+    const std::optional<Operation> operation = operation_at_once(whole.raw.mnemonic);
+    // A number that the code itself has is no thread's part of a sum, but counts threads: others may wait.
+    if (!operation || whole.operands[1].type != ZYDIS_OPERAND_TYPE_REGISTER) return {};
+    found.way = Reduction::Way::at_once;
+    found.arithmetic = {.operation = *operation, .is_floating = false, .bytes = site.operand.bytes};
+  }
+  const auto meeting = next_meeting(reader, frame, after, reinterpret_cast<std::uintptr_t>(barrier));
+  if (!meeting) return {};
+  found.meeting = *meeting;
+  found.function = function->begin;
+  return found;
+}
+
+}  // namespace craton::posix
