@@ -164,6 +164,7 @@ class LeaseSegment final : public vm::FaultHandler {
   bool release_at_home(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
   bool is_time_to_cool(Block& block) const noexcept;
   void cool(Block& block) noexcept;
+  void opened_for_nothing(Block& block) noexcept;
   /// Under the block's state lock. The acquire that opened it for writing need not have done so.
   static void forget_opening(Block& block) noexcept {
     block.written_after &= ~block.opened_after;

@@ -120,6 +120,7 @@ bool LeaseSegment::release_at_home(std::uint64_t index, Block& block, std::vecto
       if (block.sole_delay != 0) --block.sole_delay;
       if (unchanged(index)) {
         Counters::add(counters_.unchanged);
+        opened_for_nothing(block);
         return make_clean();
       }
     }
@@ -144,7 +145,11 @@ bool LeaseSegment::release_at_home(std::uint64_t index, Block& block, std::vecto
     if (!is_time_to_cool(block)) return true;
     close_to_reads(index, block);
     cool(block);
-    if (!unchanged(index)) publish_here();  // another thread wrote before the door was shut
+    if (unchanged(index)) {
+      opened_for_nothing(block);
+    } else {
+      publish_here();  // another thread wrote before the door was shut
+    }
     return make_clean();
   }
   if (is_time_for_sole(block)) {
@@ -164,11 +169,12 @@ bool LeaseSegment::is_time_to_cool(Block& block) const noexcept {
   return block.opened_after != 0;  // too early, by an acquire
 }
 
+void LeaseSegment::opened_for_nothing(Block& block) noexcept {
+  const StateGuard guard(block.state);
+  forget_opening(block);
+}
+
 void LeaseSegment::cool(Block& block) noexcept {
-  {
-    const StateGuard guard(block.state);
-    forget_opening(block);
-  }
   block.cooled = true;
   block.cooled_at = releases_.load(std::memory_order_relaxed);
   Counters::add(counters_.cooled);
@@ -210,7 +216,10 @@ bool LeaseSegment::merge_and_move(std::uint64_t index, Block& block, std::vector
       cool(block);
       is_open = false;
     }
-    if (unchanged(index)) return block.dirty = block.has_twin = false;
+    if (unchanged(index)) {
+      opened_for_nothing(block);
+      return block.dirty = block.has_twin = false;
+    }
   }
   if (!is_open && block.rarely_written.load(std::memory_order_relaxed)) cool(block);
   block.unchanged = 0;

@@ -59,16 +59,17 @@ bool Updates::put_off(void* variable, const Arithmetic& arithmetic, std::uint64_
     runtime_.guard([this] { runtime_.platform().start_thread(&Updates::run_thread, this); });
   });
   const std::lock_guard lock(lock_);
-  UpdateList& list = own_.list;
+  auto& updates = own_.list.updates;
+  const std::size_t puts = own_.list.count;
   puts_.fetch_add(1, std::memory_order_relaxed);
-  for (std::size_t i = 0; i < list.count; ++i) {
-    Update& update = list.updates[i];
-    if (update.variable != address || update.arithmetic != arithmetic) continue;
-    update.part = arithmetic.combine(update.part, part);
+  for (std::size_t i = 0; i < puts && !arithmetic.is_floating; ++i) {
+    if (updates[i].variable != address || updates[i].arithmetic != arithmetic) continue;
+    updates[i].part = arithmetic.combine(updates[i].part, part);
     return true;
   }
-  if (list.count == UpdateList::updates_most) return false;
-  list.updates[list.count++] = {.variable = address, .part = part, .arithmetic = arithmetic};
+  if (puts == updates.size()) return false;
+  updates[puts] = {.variable = address, .part = part, .arithmetic = arithmetic};
+  count().store(puts + 1, std::memory_order_relaxed);
   return true;
 }
 
@@ -90,13 +91,13 @@ void Updates::run_thread(void* self) {
 
 void Updates::do_now() {
   const std::lock_guard lock(lock_);
-  if (own_.list.count == 0 || !claim(runtime_.rank(), by_own_rank)) return;
+  if (!any() || !claim(runtime_.rank(), by_own_rank)) return;
   for (std::size_t i = 0; i < own_.list.count; ++i) {
     const Update& update = own_.list.updates[i];
     runtime_.platform().run_atomically(variable_of(update), update.arithmetic.bytes,
                                        [&](void* target) { add_to(target, update); });
   }
-  own_.list.count = 0;
+  count().store(0, std::memory_order_relaxed);
   std::atomic_ref(own_.claim).store(unclaimed, std::memory_order_release);
 }
 
@@ -139,11 +140,11 @@ void Updates::apply() {
   const std::lock_guard lock(lock_);
   apply_all(own_.list);
   for (const UpdateList& list : lists) apply_all(list);
-  own_.list.count = 0;
+  count().store(0, std::memory_order_relaxed);
 }
 
 void Updates::applied() noexcept {
-  own_.list.count = 0;
+  count().store(0, std::memory_order_relaxed);
   std::atomic_ref(own_.claim).store(unclaimed, std::memory_order_release);
 }
 

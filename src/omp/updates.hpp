@@ -32,7 +32,7 @@ struct Update {
 };
 
 struct UpdateList {
-  static constexpr std::size_t updates_most = 7;
+  static constexpr std::size_t updates_most = 64;
   std::uint64_t count;
   std::array<Update, updates_most> updates;
 };
@@ -55,7 +55,8 @@ class Updates {
   /// Whether a thread, which is about to meet the others, may put off: it does so in a team of all ranks,
   /// where there is a heartbeat. \param function of Meeting::end: the one that it returns from
   bool may_put_off(const Thread& thread, Meeting meeting, std::uintptr_t function) const noexcept;
-  /// \returns false where there is no room. Threads of the team.
+  /// Parts of an integer become one; those of a real do not, since that would round otherwise than adding
+  /// them one by one. \returns false where there is no room. Threads of the team.
   bool put_off(void* variable, const Arithmetic& arithmetic, std::uint64_t part) noexcept;
 
   /// By the heartbeat: has what was put off before the last beat done.
@@ -63,7 +64,7 @@ class Updates {
 
   // By the last thread of the rank to come to a meeting.
 
-  bool any() const noexcept { return own_.list.count != 0; }
+  bool any() const noexcept { return count().load(std::memory_order_relaxed) != 0; }
   /// At rank 0, when all have met: takes what all have put off. \throws Error peer_lost
   void apply();
   /// At other ranks: rank 0 has it.
@@ -72,6 +73,8 @@ class Updates {
  private:
   enum Claim : std::uint64_t { unclaimed, by_own_rank, by_first_rank };
 
+  /// Changed with the lock, and at meetings.
+  std::atomic_ref<std::uint64_t> count() const noexcept { return std::atomic_ref(own_.list.count); }
   static void run_thread(void* self);
   void do_now();
   bool claim(fabric::Rank rank, Claim as);

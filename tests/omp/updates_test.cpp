@@ -18,7 +18,7 @@ constexpr int rounds = 100;
 
 struct Shared {
   std::array<double, 2> sums;
-  std::array<std::uint32_t, 16> words;
+  std::array<std::uint32_t, 80> words;
   std::array<long, 64> wrong;  ///< of a thread
   int round;
 };
