@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/futex.hpp"
 #include "coherence/block_lock.hpp"
 #include "omp/runtime.hpp"
@@ -48,16 +49,22 @@ bool Updates::may_put_off(const Thread& thread, Meeting meeting, std::uintptr_t 
   Team* const team = thread.state.team;
   if (team == nullptr || team->ranks() == 1 || team->ranks() != runtime_.ranks()) return false;
   // Those who are at a meeting need not be at the same one then.
-  if (team->cancellation().is_allowed() || !runtime_.platform().space().heartbeat().beats()) return false;
+  if (team->cancellation().is_allowed() || has_no_thread_.load(std::memory_order_relaxed)) return false;
+  if (!runtime_.platform().space().heartbeat().beats()) return false;
   return meeting == Meeting::barrier || function == reinterpret_cast<std::uintptr_t>(team->region().function);
 }
 
 bool Updates::put_off(void* variable, const Arithmetic& arithmetic, std::uint64_t part) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(variable);
   if (address % arithmetic.bytes != 0) return false;
-  std::call_once(has_thread_, [this] {
-    runtime_.guard([this] { runtime_.platform().start_thread(&Updates::run_thread, this); });
+  std::call_once(thread_started_, [this] {
+    try {
+      runtime_.platform().start_thread(&Updates::run_thread, this);
+    } catch (const Error&) {
+      has_no_thread_.store(true, std::memory_order_relaxed);
+    }
   });
+  if (has_no_thread_.load(std::memory_order_relaxed)) return false;
   const std::lock_guard lock(lock_);
   auto& updates = own_.list.updates;
   const std::size_t puts = own_.list.count;

@@ -84,7 +84,8 @@ class Updates {
   PutOff& own_;
   const std::size_t offset_;
   fiber::Mutex lock_;  ///< of the list, but at meetings
-  std::once_flag has_thread_;
+  std::once_flag thread_started_;
+  std::atomic<bool> has_no_thread_{false};  ///< it could not be started: nothing is put off
   std::atomic<std::uint32_t> puts_{0};
   std::uint32_t puts_seen_ = 0;               ///< as of the last beat
   std::atomic<std::uint32_t> beats_late_{0};  ///< the thread sleeps on it

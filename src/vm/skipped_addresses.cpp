@@ -41,8 +41,8 @@ void skip_addresses(std::size_t bytes) noexcept {
   // A page where brk would go on; the C library then maps what it wants.
   const std::uintptr_t page = kernel::page_bytes();
   const std::uintptr_t brk_end = (reinterpret_cast<std::uintptr_t>(::sbrk(0)) + page - 1) / page * page;
-  ::mmap(reinterpret_cast<void*>(brk_end), page, PROT_NONE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  static_cast<void>(::mmap(reinterpret_cast<void*>(brk_end), page, PROT_NONE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0));
   // As much again fits into no gap either, so it lies on the side to which the kernel proceeds.
   const std::uintptr_t next = reserve(bytes);
   if (next == 0) return;
