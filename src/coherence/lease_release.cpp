@@ -4,6 +4,7 @@
 #include <cstring>
 #include <iterator>
 #include <mutex>
+#include <utility>
 
 #include "base/assert.hpp"
 #include "base/error.hpp"
@@ -190,18 +191,22 @@ void LeaseRelease::acquire_unshown() {
   if (listener_ != nullptr) listener_->after_acquire();
 }
 
-void LeaseRelease::acquire_from_all(const Signature& signature, std::uint32_t site) {
+void LeaseRelease::acquire_from_all(const Signature& signature, std::uint32_t site, bool is_last) {
   const SignalSection section;
   const events::Span span(events::Kind::acquire);
   Counters::add(counters_.acquires);
   acquire_unshown();
-  if (signature.empty()) return;  // and so it is for all ranks
+  if (signature.empty()) {  // and so it is for all ranks
+    if (is_last && std::exchange(pinned_are_due_, false)) refresh_pinned();
+    return;
+  }
   // Before a block is told of it: another thread takes what a block was told of for known here, and need not
   // carry it along. Who acquires of that one waits for its own rank to have passed this barrier.
   rely_on_barrier(signature);
   acquire_blocks(signature, site);
   passed_barrier();
-  refresh_pinned();
+  pinned_are_due_ = !is_last;
+  if (is_last) refresh_pinned();
 }
 
 void LeaseRelease::told_all(const Signature& signature) {

@@ -111,7 +111,9 @@ class LeaseRelease {
   /// of this rank that are not in the barrier may release and acquire. Block. \returns all that an acquirer
   /// must know
   Signature release_to_all();
-  void acquire_from_all(const Signature& signature, std::uint32_t site = 0);
+  /// \param is_last false: the next acquire of all follows at once; to it pinned blocks are left, for which
+  /// this one might have to wait
+  void acquire_from_all(const Signature& signature, std::uint32_t site = 0, bool is_last = true);
   /// What remains to do for the rank whose release_to_all() alone went to all, which acquire it.
   void told_all(const Signature& signature);
   /// The acquire fence of a meeting of some ranks only.
@@ -214,6 +216,7 @@ class LeaseRelease {
   bool known_is_shown_ = true;                              ///< to others
   std::atomic<bool> has_news_{false};       ///< there is something in it that no barrier has told all
   std::atomic<std::uint64_t> barriers_{0};  ///< whose notices this rank has acquired
+  bool pinned_are_due_ = false;             ///< of the barrier's thread: see acquire_from_all
   std::atomic<std::uint64_t> shown_{0};     ///< how often something new was
   Exclusive* exclusive_ = nullptr;          ///< where there may be strong blocks
   FenceListener* listener_ = nullptr;

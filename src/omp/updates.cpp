@@ -1,10 +1,12 @@
 #include "omp/updates.hpp"
 
+#include <csignal>
 #include <memory>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/futex.hpp"
+#include "base/processors.hpp"
 #include "coherence/block_lock.hpp"
 #include "omp/runtime.hpp"
 
@@ -89,6 +91,11 @@ void Updates::beat() noexcept {
 }
 
 void Updates::run_thread(void* self) {
+  use_all_processors();
+  sigset_t others;  // handlers of the program's may take long
+  ::sigfillset(&others);
+  for (const int own : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT}) ::sigdelset(&others, own);
+  ::pthread_sigmask(SIG_BLOCK, &others, nullptr);
   auto& updates = *static_cast<Updates*>(self);
   for (std::uint32_t seen = 0;; seen = updates.beats_late_.load(std::memory_order_acquire)) {
     futex_wait(updates.beats_late_, seen, no_deadline);

@@ -101,6 +101,15 @@ bool may_put_off(const Reduction& reduction) {
 }
 
 bool put_off(void* address, const Reduction& reduction, std::uint64_t part) {
+  // Rank 0 adds it: to memory of the space, or on its own stacks.
+  SharedProgram& program = *shared_program();
+  const space::OwnedSegment& stacks = program.stack_segment();
+  if (stacks.contains(address)) {
+    const auto* const byte = static_cast<const std::byte*>(address);
+    if (byte < stacks.part(0) || byte >= stacks.part(0) + stacks.part_bytes()) return false;
+  } else if (program.space().find(address) == nullptr) {
+    return false;
+  }
   const SignalSection section;  // a handler may want the same lock
   return omp::runtime()->updates().put_off(address, reduction.arithmetic, part);
 }

@@ -133,10 +133,10 @@ bool fill_from_file(std::byte* to, std::size_t bytes, int fd, off64_t offset) {
 
 // ---- Files, on all ranks of a node
 
-/// Free in usual processes: above the space and the streams, below what the kernel places. Each rank has a
-/// part to choose addresses from, which are never used again.
+/// Free in usual processes: above the space and the streams, below what the kernel places on any rank (see
+/// vm/skipped_addresses.hpp). Each rank has a part to choose addresses from, which are never used again.
 constexpr std::uintptr_t files_begin = 0x6a0000000000;
-constexpr std::uintptr_t files_end = 0x7a0000000000;
+constexpr std::uintptr_t files_end = 0x6f0000000000;
 std::atomic<std::uintptr_t> files_used{0};
 
 /// \returns 0 where this rank has no addresses left

@@ -430,6 +430,7 @@ void SharedProgram::start_thread(void (*body)(void*), void* argument) {
   ::pthread_attr_destroy(&attributes);
   if (error != 0) throw Error::from_errno("cannot start a thread", error, "ulimit -u; 512 threads a rank");
   static_cast<void>(start.release());
+  Stacks::forget_thread();
 }
 
 void SharedProgram::flush_output() noexcept {

@@ -92,6 +92,10 @@ void Stacks::thread_ended() noexcept {
   if (running.fetch_sub(1) == 1) shared_program()->last_thread_ended();
 }
 
+void Stacks::forget_thread() noexcept {
+  running.fetch_sub(1);
+}
+
 void* Stacks::enter(void* entry) {
   const std::unique_ptr<Entry> mine(static_cast<Entry*>(entry));
   const Body body = mine->body;

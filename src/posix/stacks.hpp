@@ -34,6 +34,8 @@ class Stacks {
   /// A thread of the program has ended. The C library ends main's where pthread_exit() is called there, with
   /// no frame of ours to see it: who called main says so.
   static void thread_ended() noexcept;
+  /// By who has started a thread that never ends: it is none that the process stays for.
+  static void forget_thread() noexcept;
   /// The thread has been joined, or will never be: its stack is free when it has ended.
   void let_go(pthread_t thread);
 

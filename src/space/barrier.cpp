@@ -54,11 +54,13 @@ void Barrier::close() {
   fabric_.unregister_region(region_);
 }
 
-void Barrier::wait(std::uint32_t site) {
+void Barrier::wait(std::uint32_t site, bool marks) {
   const std::uint64_t generation = generation_.load(std::memory_order_acquire);
   if (arrived_threads_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {
     arrived_threads_.store(0, std::memory_order_relaxed);
-    meet(fabric_.size(), site);
+    BarrierNote note;
+    note.is_marked = marks;
+    meet(fabric_.size(), site, &note);
     generation_.store(generation + 1, std::memory_order_release);
     if (threads_ > 1) fabric_.notify();
     return;
@@ -90,7 +92,9 @@ void Barrier::meet(fabric::Rank ranks, std::uint32_t site, BarrierNote* note, co
     for (std::size_t i = 0; i + 1 < tells; ++i) send(told[i], all, carried);
     wake_told();
     if (ranks == fabric_.size()) {
-      protocol_.acquire_from_all(all, site);
+      // Who is told next must not wait for a thread of its own that waits for what the others have heard.
+      const bool hears_next = carried.is_marked && fabric_.rank() != 0;
+      protocol_.acquire_from_all(all, site, !hears_next);
     } else {
       protocol_.acquire_from_some(all, site);
     }

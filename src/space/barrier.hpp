@@ -40,8 +40,9 @@ inline constexpr unsigned barrier_polls = 40;
 struct BarrierNote {
   static constexpr std::uint32_t words_at_most = 14;
 
-  std::uint32_t reach = 0;                         ///< the ranks below it are reached
-  bool is_marked = false;                          ///< by any rank, not only by rank 0
+  std::uint32_t reach = 0;  ///< the ranks below it are reached
+  /// By any rank, not only by rank 0. After a meeting of all ranks: rank 0 tells, and all others hear, next.
+  bool is_marked = false;
   std::uint32_t count = 0;                         ///< of words
   std::array<std::uint64_t, words_at_most> words;  ///< those that count are set
 
@@ -77,8 +78,9 @@ class Barrier final : private coherence::BarrierExit {
   void close();
 
   /// Blocks until all have called it. Any thread, as many a rank as the constructor was told.
-  /// \param site where in the program it is: see LeaseRelease::acquire. \throws Error peer_lost
-  void wait(std::uint32_t site = 0);
+  /// \param site where in the program it is: see LeaseRelease::acquire
+  /// \param marks the same on all ranks: see BarrierNote::is_marked. \throws Error peer_lost
+  void wait(std::uint32_t site = 0, bool marks = false);
 
   // ---- For ranks of which one thread speaks for all. Such calls of a rank follow one another, and
   // neighbours make the same ones in the same order.

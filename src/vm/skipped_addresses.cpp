@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <bit>
 
 #include "vm/kernel_interface.hpp"
 
@@ -48,8 +49,8 @@ void skip_addresses(std::size_t bytes) noexcept {
   if (next == 0) return;
   unreserve({next, next + bytes});
   const bool is_downward = next < large;
-  // What the kernel prefers to that side are gaps. From the longest down: halving leaves none.
-  for (std::size_t length = bytes / 2; length >= page && span_count < spans.size();) {
+  // What the kernel prefers to that side are gaps. From the longest down to a page: halving leaves none.
+  for (std::size_t length = std::bit_floor(bytes); length >= page && span_count < spans.size();) {
     const std::uintptr_t got = reserve(length);
     if (got == 0) return;
     const Span span{got, got + length};

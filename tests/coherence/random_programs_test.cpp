@@ -258,8 +258,9 @@ class RandomRun {
         }
         if (random_.one_in(4)) world_->preempt();
       }
-      barrier.wait();
-      if (Random::mix(seed_ ^ phase) % 3 == 0) go_on_after_first(rank, thread);
+      const bool waits_for_first = Random::mix(seed_ ^ phase) % 3 == 0;
+      barrier.wait(0, waits_for_first);
+      if (waits_for_first) go_on_after_first(rank, thread);
     }
     if (thread == 0) {
       const auto is_alone = [&] { return roamers_[rank] == 0; };
@@ -273,7 +274,7 @@ class RandomRun {
     barrier.wait();
   }
 
-  /// All have met, and wait for what the first rank writes then.
+  /// All have met, and wait for what the first rank writes then, to be read in the next phase.
   void go_on_after_first(Rank rank, unsigned thread) {
     space::Barrier& barrier = ranks_[rank]->barrier();
     if (thread == 0) {
@@ -283,18 +284,14 @@ class RandomRun {
       if (rank != 0) {
         const space::BarrierNote heard = barrier.hear(0);
         if (heard.count != 1 || heard.words[0] != seed_) world_->fail("another note was heard than told");
-      }
-      for (std::uint64_t i = random_.below(4); i > 0; --i) {
-        const Group& group = groups_[random_.below(groups_.size())];
-        if (group.items.empty()) continue;
-        Item& item = items_[group.items[random_.below(group.items.size())]];
-        if (rank == 0) {
-          write(rank, item);
-        } else {
-          read(rank, item);
+      } else {
+        for (std::uint64_t i = random_.below(4); i > 0; --i) {
+          const Group& group = groups_[random_.below(groups_.size())];
+          if (!group.items.empty())
+            read_or_write(rank, items_[group.items[random_.below(group.items.size())]]);
         }
+        barrier.tell(world_->size(), note);
       }
-      if (rank == 0) barrier.tell(world_->size(), note);
     }
     if (threads_ > 1) barrier.wait();
   }

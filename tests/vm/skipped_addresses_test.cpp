@@ -70,8 +70,8 @@ TEST(SkippedAddresses, ProcessesAlikeShareNone) {
   for (const std::size_t at : {2U, 9U})
     ::munmap(reinterpret_cast<void*>(around + at * page), (at - 1) * page);
 
-  const std::array<std::vector<Span>, 3> given = {mapped_by_a_child(0), mapped_by_a_child(1),
-                                                  mapped_by_a_child(2)};
+  const std::array<std::vector<Span>, 4> given = {mapped_by_a_child(0), mapped_by_a_child(1),
+                                                  mapped_by_a_child(2), mapped_by_a_child(3)};
   EXPECT_EQ(overlaps(given[0], mapped_by_a_child(0)), 60U);  // what it is for
   for (std::size_t one = 0; one < given.size(); ++one)
     for (std::size_t other = 0; other < one; ++other)

@@ -13,6 +13,10 @@ thread_local const SiteRecord* asked = nullptr;
 /// The exchange whose part was refused: the thread's next step there is done after all.
 thread_local const SiteRecord* refused = nullptr;
 
+/// Around what the thread has on its stack: it may look there before it has met the others, and what is
+/// there may be gone when it has.
+constexpr std::uint64_t own_stack_bytes = std::uint64_t{8} << 20U;
+
 std::uint64_t lowest(std::uint64_t value, unsigned bytes) noexcept {
   return value & ~std::uint64_t{0} >> (64U - 8U * bytes);
 }
@@ -22,6 +26,7 @@ std::uint64_t lowest(std::uint64_t value, unsigned bytes) noexcept {
 bool put_off(const SiteRecord& site, PerformState& state, void* target) noexcept {
   const AtomicHooks& hooks = site.shared->hooks;
   const Reduction& reduction = site.reduction;
+  if (reinterpret_cast<std::uintptr_t>(target) - state.before.general[rsp] < own_stack_bytes) return false;
   if (hooks.may_put_off == nullptr || !hooks.may_put_off(reduction)) return false;
   if (std::exchange(refused, nullptr) == &site) return false;
   const std::uint64_t identity = reduction.arithmetic.identity();

@@ -41,11 +41,12 @@ class CodeReader {
     const auto& immediate = whole.raw.raw.imm[0];
     return immediate.size != 0 && immediate.is_relative ? at + whole.raw.length + immediate.value.u : 0;
   }
-  /// Whether a jump or call leads to `function`: directly, by an entry of a table, or by code that does.
+  /// Whether a jump or call leads to `function`: directly, or to code that jumps there by an entry of a
+  /// table.
   bool leads_to(std::uintptr_t at, const DecodedWhole& whole, std::uintptr_t function) const noexcept {
     const std::uintptr_t direct = target(at, whole);
     if (direct == function) return true;
-    if (direct == 0) return entry_of(at, whole) == function;
+    if (direct == 0) return false;  // what it goes by may be the program's own, and change
     DecodedWhole stub;
     std::uintptr_t stub_at = direct;
     if (read(stub_at, stub) && stub.raw.mnemonic == ZYDIS_MNEMONIC_ENDBR64) stub_at += stub.raw.length;
@@ -88,12 +89,31 @@ class Frame {
   }
   bool holds(const ZydisDecodedOperand& operand) const noexcept {
     const ZydisDecodedOperandMem& memory = operand.mem;
-    if (memory.index != ZYDIS_REGISTER_NONE) return false;
+    if (memory.index != ZYDIS_REGISTER_NONE || memory.segment != ZYDIS_REGISTER_SS) return false;
     return memory.base == ZYDIS_REGISTER_RSP || (has_pointer_ && memory.base == ZYDIS_REGISTER_RBP);
   }
 
  private:
   bool has_pointer_ = false;
+};
+
+/// A set of general and vector registers.
+class RegisterSet {
+ public:
+  void add(ZydisRegister name) noexcept { bits_ |= bit_of(name); }
+  void remove(ZydisRegister name) noexcept { bits_ &= ~bit_of(name); }
+  bool has(ZydisRegister name) const noexcept { return (bits_ & bit_of(name)) != 0; }
+
+ private:
+  static std::uint64_t bit_of(ZydisRegister name) noexcept {
+    const Register number = number_of(name);
+    if (number < general_registers) return std::uint64_t{1} << number;
+    const ZydisRegister whole = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, name);
+    if (whole < ZYDIS_REGISTER_ZMM0 || whole > ZYDIS_REGISTER_ZMM31) return 0;
+    return std::uint64_t{1} << (general_registers + static_cast<unsigned>(whole - ZYDIS_REGISTER_ZMM0));
+  }
+
+  std::uint64_t bits_ = 0;
 };
 
 /// What registers hold on the way from a failed exchange back to it.
@@ -103,11 +123,16 @@ class Retry {
     general_.fill(Value::before);
     vectors_.fill(Value::before);
     general_[rax] = Value::found;
+    written_.add(ZYDIS_REGISTER_RAX);
   }
 
   /// \returns whether the instruction is understood
   bool follow(const DecodedWhole& whole) noexcept {
     const auto operands = visible(whole);
+    // Others have masks and rounding modes.
+    if (whole.raw.encoding != ZYDIS_INSTRUCTION_ENCODING_LEGACY &&
+        whole.raw.encoding != ZYDIS_INSTRUCTION_ENCODING_VEX)
+      return false;
     switch (whole.raw.mnemonic) {
       case ZYDIS_MNEMONIC_NOP:
         return true;
@@ -124,7 +149,7 @@ class Retry {
       case ZYDIS_MNEMONIC_VMOVDQA:
         return operands.size() == 2 && set(operands[0], value_of(operands[1]));
       case ZYDIS_MNEMONIC_LEA:
-        return follow_lea(operands);
+        return whole.raw.address_width == 64 && follow_lea(operands);
       case ZYDIS_MNEMONIC_ADD:
         return compute(operands, {.operation = Operation::add, .is_floating = false, .bytes = bytes_});
       case ZYDIS_MNEMONIC_IMUL:
@@ -154,8 +179,10 @@ class Retry {
 
   /// Whether the exchange would now put the result in the place of what was found.
   bool offers(Register offered) const noexcept {
-    return general_[rax] == Value::found && general_[offered] == Value::result;
+    return general_[rax] == Value::found && general_[offered] == Value::result && results_ == 1;
   }
+  /// What this way has written, and the exchange.
+  const RegisterSet& written() const noexcept { return written_; }
   const Arithmetic& arithmetic() const noexcept { return arithmetic_; }
 
  private:
@@ -194,6 +221,7 @@ class Retry {
     if (is_general(operand) && operand.size < 32) return false;  // the rest of it stays
     if (is_general(operand) && operand.size != 8U * bytes_ && value != Value::before) value = Value::unknown;
     *place = value;
+    written_.add(operand.reg.value);
     return true;
   }
   Value combine(Value left, Value right, const Arithmetic& arithmetic) noexcept {
@@ -202,12 +230,16 @@ class Retry {
         (left == Value::found && right == Value::before) || (left == Value::before && right == Value::found);
     if (!is_result || arithmetic.bytes != bytes_) return Value::unknown;
     arithmetic_ = arithmetic;
+    ++results_;
     return Value::result;
   }
   bool compute(std::span<const ZydisDecodedOperand> operands, const Arithmetic& arithmetic) noexcept {
     if (operands.size() < 2) return false;
     const Value left = value_of(operands[operands.size() - 2]);
-    return set(operands[0], combine(left, value_of(operands.back()), arithmetic));
+    const Value sum = combine(left, value_of(operands.back()), arithmetic);
+    // A number of the code's is nobody's part.
+    const bool is_counted = sum == Value::result && operands.back().type == ZYDIS_OPERAND_TYPE_IMMEDIATE;
+    return !is_counted && set(operands[0], sum);
   }
   bool follow_lea(std::span<const ZydisDecodedOperand> operands) noexcept {
     const ZydisDecodedOperandMem& sum = operands[1].mem;
@@ -216,7 +248,7 @@ class Retry {
       const Value* const value = place_of(name);
       return value == nullptr ? Value::unknown : *value;
     };
-    if (sum.index != ZYDIS_REGISTER_NONE && sum.scale != 1) return false;
+    if (sum.base == ZYDIS_REGISTER_NONE || sum.index == ZYDIS_REGISTER_NONE || sum.scale != 1) return false;
     return set(operands[0], combine(part(sum.base), part(sum.index),
                                     {.operation = Operation::add, .is_floating = false, .bytes = bytes_}));
   }
@@ -225,7 +257,9 @@ class Retry {
   const std::uint8_t bytes_;
   std::array<Value, general_registers> general_;
   std::array<Value, vector_registers> vectors_;
+  RegisterSet written_;
   Arithmetic arithmetic_;
+  int results_ = 0;
 };
 
 /// What `lock` makes of it; nothing for other instructions, and those that also give what was there.
@@ -245,14 +279,17 @@ std::optional<Operation> operation_at_once(ZydisMnemonic mnemonic) noexcept {
   }
 }
 
-/// Follows a failed exchange back to it. \returns the operation, if it is nothing else
+/// Follows a failed exchange back to it. \param written gets what then holds another value than it would
+/// \returns the operation, if it is nothing else
 std::optional<Arithmetic> follow_retry(const CodeReader& reader, const Frame& frame, const Site& site,
-                                       Register offered, std::uintptr_t at) {
+                                       Register offered, std::uintptr_t at, RegisterSet& written) {
   Retry retry(site, frame);
   DecodedWhole whole;
   for (int step = 0; step < steps_most; ++step) {
-    if (at == site.instruction.address)
+    if (at == site.instruction.address) {
+      written = retry.written();
       return retry.offers(offered) ? std::optional(retry.arithmetic()) : std::nullopt;
+    }
     if (!reader.read(at, whole)) return std::nullopt;
     if (whole.raw.mnemonic == ZYDIS_MNEMONIC_JMP && CodeReader::target(at, whole) != 0) {
       at = CodeReader::target(at, whole);
@@ -296,25 +333,56 @@ bool is_private(const DecodedWhole& whole, const Frame& frame) noexcept {
       [&](const ZydisDecodedOperand& operand) { return !is_memory(operand) || frame.holds(operand); });
 }
 
+/// Whether an instruction uses what one of the registers holds. Takes out those that it gives other values.
+bool uses(const DecodedWhole& whole, RegisterSet& registers) noexcept {
+  const std::span<const ZydisDecodedOperand> all(whole.operands.data(), whole.raw.operand_count);
+  for (const ZydisDecodedOperand& operand : all) {
+    if (operand.type == ZYDIS_OPERAND_TYPE_MEMORY &&
+        (registers.has(operand.mem.base) || registers.has(operand.mem.index)))
+      return true;
+    const bool is_read = (operand.actions & ZYDIS_OPERAND_ACTION_MASK_READ) != 0;
+    if (operand.type == ZYDIS_OPERAND_TYPE_REGISTER && is_read && registers.has(operand.reg.value))
+      return true;
+  }
+  for (const ZydisDecodedOperand& operand : all) {
+    // The upper half of a general register becomes zero.
+    const bool is_whole = operand.type == ZYDIS_OPERAND_TYPE_REGISTER && operand.size >= 32 &&
+                          number_of(operand.reg.value) < general_registers;
+    if (is_whole && operand.actions == ZYDIS_OPERAND_ACTION_WRITE) registers.remove(operand.reg.value);
+  }
+  return false;
+}
+
+/// What a function must leave as it was: the caller may go on with it.
+bool holds_kept(const RegisterSet& registers) noexcept {
+  constexpr std::array kept = {ZYDIS_REGISTER_RBX, ZYDIS_REGISTER_RBP, ZYDIS_REGISTER_R12,
+                               ZYDIS_REGISTER_R13, ZYDIS_REGISTER_R14, ZYDIS_REGISTER_R15};
+  return std::any_of(kept.begin(), kept.end(), [&](ZydisRegister name) { return registers.has(name); });
+}
+
 /// Where the thread meets others after an instruction, before it does anything that they could see.
+/// \param written registers that hold other values than they would: nothing may come of them
 std::optional<Reduction::Meeting> next_meeting(const CodeReader& reader, const Frame& frame,
-                                               std::uintptr_t at, std::uintptr_t barrier) {
+                                               std::uintptr_t at, std::uintptr_t barrier,
+                                               RegisterSet written) {
   DecodedWhole whole;
   for (int step = 0; step < steps_most && reader.read(at, whole); ++step) {
     switch (whole.raw.mnemonic) {
       case ZYDIS_MNEMONIC_RET:
         return Reduction::Meeting::end;
       case ZYDIS_MNEMONIC_CALL:
+        if (holds_kept(written)) return std::nullopt;
         return reader.leads_to(at, whole, barrier) ? std::optional(Reduction::Meeting::barrier)
                                                    : std::nullopt;
       case ZYDIS_MNEMONIC_JMP:
+        if (reader.leads_to(at, whole, barrier) && !holds_kept(written)) return Reduction::Meeting::barrier;
         at = CodeReader::target(at, whole);
         if (at == 0) return std::nullopt;
         continue;
       default:
         break;
     }
-    if (!is_private(whole, frame)) return std::nullopt;
+    if (!is_private(whole, frame) || uses(whole, written)) return std::nullopt;
     at += whole.raw.length;
   }
   return std::nullopt;
@@ -329,8 +397,10 @@ Reduction find_reduction(const CodeMap& map, const Site& site, const void* barri
   const Frame frame(reader, function);
   DecodedWhole whole;
   if (function == nullptr || !reader.read(site.instruction.address, whole)) return {};
+  if (site.operand.base == rsp) return {};  // its own
 
   Reduction found;
+  RegisterSet written;
   std::uintptr_t after = site.instruction.end();
   if (whole.raw.mnemonic == ZYDIS_MNEMONIC_CMPXCHG) {
     found.offered = number_of(whole.operands[1].reg.value);
@@ -338,7 +408,7 @@ Reduction find_reduction(const CodeMap& map, const Site& site, const void* barri
     if (site.operand.bytes < 4 || !reader.read(after, branch) || branch.raw.mnemonic != ZYDIS_MNEMONIC_JNZ)
       return {};
     const auto arithmetic =
-        follow_retry(reader, frame, site, found.offered, CodeReader::target(after, branch));
+        follow_retry(reader, frame, site, found.offered, CodeReader::target(after, branch), written);
     if (!arithmetic) return {};
     found.way = Reduction::Way::retried;
     found.arithmetic = *arithmetic;
@@ -350,7 +420,7 @@ Reduction find_reduction(const CodeMap& map, const Site& site, const void* barri
     found.way = Reduction::Way::at_once;
     found.arithmetic = {.operation = *operation, .is_floating = false, .bytes = site.operand.bytes};
   }
-  const auto meeting = next_meeting(reader, frame, after, reinterpret_cast<std::uintptr_t>(barrier));
+  const auto meeting = next_meeting(reader, frame, after, reinterpret_cast<std::uintptr_t>(barrier), written);
   if (!meeting) return {};
   found.meeting = *meeting;
   found.function = function->begin;

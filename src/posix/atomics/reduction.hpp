@@ -35,7 +35,8 @@ struct Reduction {
   std::uintptr_t function = 0;     ///< of Meeting::end: the beginning of the function that returns
 };
 
-/// Reads only, what the loader has relocated: calls of the barrier by way of a table are known by its entry.
+/// Reads only, what the loader has relocated: calls of the barrier by way of the linker's table are known by
+/// its entry.
 /// \param barrier the function in which threads meet; null: there is none
 Reduction find_reduction(const CodeMap& map, const Site& site, const void* barrier);
 

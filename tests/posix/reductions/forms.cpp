@@ -143,17 +143,21 @@ barrier_form is_or_at_once
 1:
 meet is_or_at_once
 
+barrier_form is_xor_at_once
+  lock xorq %rsi, (%rdi)
+meet is_xor_at_once
+
 barrier_form is_and_at_once
   lock andl %esi, (%rdi)
 meet is_and_at_once
 
-barrier_form is_met_by_way_of_a_table
+barrier_form not_met_by_way_of_a_pointer
   lock xorq %rsi, (%rdi)
   call *meet_others@GOTPCREL(%rip)
   addq $24, %rsp
   .cfi_adjust_cfa_offset -24
   ret
-done is_met_by_way_of_a_table
+done not_met_by_way_of_a_pointer
 
 form is_in_a_frame
   pushq %rbp
@@ -165,6 +169,11 @@ form is_in_a_frame
   leave
   ret
 done is_in_a_frame
+
+form is_before_a_last_call
+  lock addq %rsi, (%rdi)
+  jmp meet_others@PLT
+done is_before_a_last_call
 
 form is_at_the_end
   pushq %rbx
@@ -183,6 +192,116 @@ barrier_form not_twice_the_part
   lock cmpxchgq %rdx, (%rdi)
   jne 1b
 meet not_twice_the_part
+
+barrier_form not_of_another_rounding_mode
+  movq (%rdi), %rax
+1:
+  movq %rax, %xmm1
+  vaddsd {ru-sae}, %xmm0, %xmm1, %xmm1
+  movq %xmm1, %rdx
+  lock cmpxchgq %rdx, (%rdi)
+  jne 1b
+meet not_of_another_rounding_mode
+
+barrier_form not_kept_in_the_frame
+  movq (%rdi), %rax
+1:
+  movq %rax, %xmm1
+  addsd %xmm0, %xmm1
+  movq %xmm1, %rdx
+  lock cmpxchgq %rdx, (%rdi)
+  jne 1b
+  movsd %xmm1, 8(%rsp)
+meet not_kept_in_the_frame
+
+form not_kept_in_a_register
+  pushq %rbx
+  movq (%rdi), %rax
+1:
+  leaq (%rax,%rsi), %rdx
+  lock cmpxchgq %rdx, (%rdi)
+  jne 1b
+  movq %rdx, %rbx
+  call meet_others@PLT
+  movq %rbx, %rax
+  popq %rbx
+  ret
+done not_kept_in_a_register
+
+form not_what_was_there_kept
+  pushq %rbx
+  movq (%rdi), %rax
+1:
+  leaq (%rax,%rsi), %rdx
+  lock cmpxchgq %rdx, (%rdi)
+  jne 1b
+  movl %eax, %ebx
+  call meet_others@PLT
+  popq %rbx
+  ret
+done not_what_was_there_kept
+
+form not_offered_from_a_kept_register
+  pushq %rbx
+  movq (%rdi), %rax
+1:
+  leaq (%rax,%rsi), %rbx
+  lock cmpxchgq %rbx, (%rdi)
+  jne 1b
+  call meet_others@PLT
+  popq %rbx
+  ret
+done not_offered_from_a_kept_register
+
+form is_offered_from_a_register_that_is_restored
+  pushq %rbx
+  movq (%rdi), %rax
+1:
+  leaq (%rax,%rsi), %rbx
+  lock cmpxchgq %rbx, (%rdi)
+  jne 1b
+  popq %rbx
+  ret
+done is_offered_from_a_register_that_is_restored
+
+barrier_form not_one_of_two_results
+  movq (%rdi), %rax
+1:
+  leaq (%rax,%rsi), %rdx
+  movq %rax, %rcx
+  andq %rsi, %rcx
+  lock cmpxchgq %rdx, (%rdi)
+  jne 1b
+meet not_one_of_two_results
+
+barrier_form not_counted_in_a_loop
+  movq (%rdi), %rax
+1:
+  movq %rax, %rdx
+  addq $1, %rdx
+  lock cmpxchgq %rdx, (%rdi)
+  jne 1b
+meet not_counted_in_a_loop
+
+barrier_form not_counted_by_lea
+  movq (%rdi), %rax
+1:
+  leaq 1(%rax), %rdx
+  lock cmpxchgq %rdx, (%rdi)
+  jne 1b
+meet not_counted_by_lea
+
+barrier_form not_a_short_address
+  movq (%rdi), %rax
+1:
+  leaq (%eax,%esi), %rdx
+  lock cmpxchgq %rdx, (%rdi)
+  jne 1b
+meet not_a_short_address
+
+barrier_form not_on_its_own_stack
+  lock addq %rsi, 8(%rsp)
+meet not_on_its_own_stack
 
 barrier_form not_twice_what_is_there
   movq (%rdi), %rax
