@@ -25,7 +25,8 @@ CodeBuffer::CodeBuffer(std::size_t bytes) : memory_(bytes), here_(memory_.begin(
   add_value(Machine::exit_address());
   map_.name = "a test";
   map_.image = {memory_.begin(), memory_.end()};
-  map_.code.push_back({map_.image, PROT_READ | PROT_EXEC});
+  align(16);  // behind that address, whose bytes can look like an instruction
+  map_.code.push_back({{here_, memory_.end()}, PROT_READ | PROT_EXEC});
   map_.data.push_back(map_.image);
 }
 
