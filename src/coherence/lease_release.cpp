@@ -14,6 +14,12 @@
 
 namespace craton::coherence {
 
+namespace {
+
+constexpr std::uint32_t no_site = ~std::uint32_t{0};  // of the program
+
+}  // namespace
+
 /// With the release fence, where segments are causal: see SignatureExchange::set_turn.
 class LeaseRelease::Turn {
  public:
@@ -213,7 +219,15 @@ void LeaseRelease::told_all(const Signature& signature) {
   const SignalSection section;
   if (signature.empty()) return;
   rely_on_barrier(signature);
+  // What others write before they hear it may be older than the minimum, and they then take it for told.
+  const bool ends_leases = signature.min_write_ts() != 0;
+  if (ends_leases) {
+    Signature minimum;
+    minimum.raise_min(signature.min_write_ts());
+    acquire_blocks(minimum, no_site);
+  }
   passed_barrier();
+  if (ends_leases) refresh_pinned();
 }
 
 /// All have had, or are about to have, all that the barrier tells: no signature needs to carry it again.
@@ -333,7 +347,7 @@ void LeaseRelease::learn_from_all() {
         throw_lost(fabric_);
       exchange_.get_turns(now);
     }
-    acquire(rank, ~std::uint32_t{0});
+    acquire(rank, no_site);
     Counters::add(counters_.causal_acquires);
     while (before < wanted[rank] && !learnt.compare_exchange_weak(before, wanted[rank])) {
     }
