@@ -57,7 +57,9 @@ struct Block {
   SiteBits wanted_after;     ///< acquires at these places: it was used afterwards
   SiteBits written_after;    ///< and written: those open it for writing
   SiteBits opened_after;     ///< the acquire at this place did so, and no release has found it changed since
-  SiteBits closed_after;     ///< the acquire at this place closed it; 0: none did, or it was used since
+  SiteBits closed_after;     ///< the acquire at this place closed it, or told of a block never used; 0: none
+                             ///< did, or it was used since
+  SiteBits read_after;       ///< then it was, by reading
   std::uint32_t closed_at;   ///< this rank's releases when that acquire came
   bool probed;               ///< and did so to see whether it is still used
   std::uint8_t hits;         ///< probes in a row after which it was used
@@ -70,20 +72,23 @@ struct Block {
   // Under `busy`; while the block is sole, under `state`.
   bool dirty;
   bool has_twin;             ///< the twin is what the copy started from
+  Timestamp clean_twin_ts;   ///< so it is of a clean copy too, if this is the write that the home has now
   std::uint16_t sole_delay;  ///< so many releases do not try to have it alone
 
   // Under `busy`.
-  bool seen;                     ///< it has been open
+  bool seen;                     ///< it has been open; becomes true under `state` as well
   bool pinned;                   ///< its access is never taken away
   std::uint64_t arrivals;        ///< how often bytes of other ranks came into the copy (causal)
   std::uint64_t learnt_arrival;  ///< the last of them of which this rank has learnt what went before
-  bool alone;               ///< when its home was taken, nobody else had written it since the copy was made
-  std::uint16_t unchanged;  ///< releases in a row that found the open block as it was
-  bool cooled;              ///< closed because it was so often
-  std::uint8_t patience;    ///< how much longer it stays open than others: see LeaseSegment::learn_gap
-  std::uint32_t cooled_at;  ///< the number of that release
-  /// And is closed, therefore, by the release that publishes it. Changed under `busy`.
-  std::atomic<bool> rarely_written;
+  bool alone;                ///< when its home was taken, nobody else had written it since the copy was made
+  std::uint16_t unchanged;   ///< releases in a row that found the open block as it was
+  std::uint8_t patience;     ///< how much longer it stays open than others: see LeaseSegment::learn_gap
+  bool rarely_written;       ///< so seldom that it is best closed by the release that publishes it
+  std::uint8_t opened_with;  ///< so many blocks, itself among them, by one fault or acquire
+  bool cooled;               ///< closed by a release
+  std::uint32_t cooled_at;   ///< LeaseSegment::fences then
+  /// By the next release, before that looks at it. Changed under `busy`.
+  std::atomic<bool> due_to_close;
 
   // Under the segment's list lock.
   bool listed;  ///< as dirty

@@ -111,6 +111,7 @@ void LeaseSegment::fault(vm::BlockIndex index, bool write) {
     block.wanted_after |= block.closed_after;
     if (write) learn_written(block);
     if (block.closed_after != 0 && block.probed) found_used(index, block);
+    if (!write && block.closed_after != 0) block.read_after = block.closed_after;
     block.closed_after = 0;
     block.probed = false;
   }
@@ -144,7 +145,8 @@ void LeaseSegment::fault(vm::BlockIndex index, bool write) {
 
 /// Under the block's state lock; it is about to be opened for writing.
 void LeaseSegment::learn_written(Block& block) noexcept {
-  if (block.closed_at == releases_.load(std::memory_order_relaxed)) block.written_after |= block.closed_after;
+  if (block.closed_at == releases_.load(std::memory_order_relaxed))
+    block.written_after |= block.closed_after | block.read_after;
 }
 
 /// Who writes block after block is spared most of the faults: as many blocks as are open before this one are
@@ -176,9 +178,18 @@ void LeaseSegment::open_ahead(std::uint64_t index, bool first_touch) {
       break;
     }
     make_usable(next, block);
+    if (block.cooled) learn_gap(block);
     prepare_write(next, block);
   }
-  Counters::add(counters_.opened_ahead, open(index + 1, next - index - 1, vm::Access::write));
+  const std::uint64_t opened = open(index + 1, next - index - 1, vm::Access::write);
+  Counters::add(counters_.opened_ahead, opened);
+  note_opening(index, 1 + opened);
+}
+
+/// With `busy`, of blocks in a row that are opened for writing at once.
+void LeaseSegment::note_opening(std::uint64_t first, std::uint64_t count) noexcept {
+  for (std::uint64_t index = first; index < first + count; ++index)
+    states_[index].opened_with = static_cast<std::uint8_t>(std::min<std::uint64_t>(count, 255));
 }
 
 /// With `busy`.
@@ -523,7 +534,9 @@ void LeaseSegment::prepare_write(std::uint64_t index, Block& block) {
     if (floating() && lock_.try_lock_own(index)) {
       // Whoever takes the home from here copies what it has read back to our twin (section 3.4.6); in plain
       // mode it reads the twin.
-      if (!fast() || dials_.hot_blocks) make_twin(index, block);
+      const bool is_made = block.clean_twin_ts != 0 && block.clean_twin_ts == words_.own_write_ts(index);
+      if (has_published_twins() && is_made) block.has_twin = true;
+      if (has_published_twins() && !is_made) make_twin(index, block);
       words_.set_own_exposed(index, true);
       lock_.unlock(index);
     } else {
@@ -533,6 +546,7 @@ void LeaseSegment::prepare_write(std::uint64_t index, Block& block) {
     block.dirty = true;
     block.unchanged = 0;
     block.cooled = false;
+    expect_next_write(index, block);
   }
   list_dirty(index, block);
 }

@@ -129,6 +129,7 @@ class LeaseSegment final : public vm::FaultHandler {
   void fetch(std::uint64_t index, Block& block);
   void make_usable(std::uint64_t index, Block& block);
   void open_ahead(std::uint64_t index, bool first_touch);
+  void note_opening(std::uint64_t first, std::uint64_t count) noexcept;
   void read_ahead(std::uint64_t index);
   struct Source {
     fabric::Rank rank;
@@ -158,12 +159,13 @@ class LeaseSegment final : public vm::FaultHandler {
 
   // Releases (lease_segment_release.cpp).
   void release_all(std::vector<WriteNotice>& notices);
-  void close_rarely_written(std::vector<std::uint64_t>& close);
+  void close_due(std::vector<std::uint64_t>& close);
   void release_elsewhere(const std::vector<std::uint64_t>& indices, std::vector<WriteNotice>& notices);
   bool release(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
   bool release_at_home(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
-  bool is_time_to_cool(Block& block) const noexcept;
-  void cool(Block& block) noexcept;
+  void found_unchanged(Block& block) noexcept;
+  void found_changed(std::uint64_t index, Block& block) noexcept;
+  bool found_closed(Block& block) noexcept;
   void opened_for_nothing(Block& block) noexcept;
   /// Under the block's state lock. The acquire that opened it for writing need not have done so.
   static void forget_opening(Block& block) noexcept {
@@ -172,6 +174,11 @@ class LeaseSegment final : public vm::FaultHandler {
   }
   void learn_written(Block& block) noexcept;
   void learn_gap(Block& block) noexcept;
+  std::uint32_t looks_an_opening(const Block& block) const noexcept;
+  void expect_next_write(std::uint64_t index, Block& block) noexcept;
+  void written_elsewhere(Block& block) noexcept;
+  /// Of this rank, that looked at what is open, or would have.
+  std::uint32_t fences() const noexcept;
   bool merge_and_move(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
   bool merge_at_fixed_home(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
   struct Taken {
@@ -201,6 +208,7 @@ class LeaseSegment final : public vm::FaultHandler {
 
   // Sole copies (lease_segment_sole.cpp).
   bool is_time_for_sole(Block& block) const noexcept;
+  static std::uint16_t sole_delay_after(const Block& block) noexcept;
   void publish_as_sole(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
   Timestamp end_sole(std::uint64_t index, Block& block);
   Timestamp share(fabric::Rank home, std::uint64_t index);
@@ -224,6 +232,7 @@ class LeaseSegment final : public vm::FaultHandler {
   void note(const WriteNotice& notice, SiteBits site, Stale& stale);
   void expire(Timestamp min_write_ts, SiteBits site, Stale& stale);
   void sort_out(std::uint64_t index, Block& block, SiteBits site, Stale& stale);
+  void expect_use(Block& block, SiteBits site) const noexcept;
   bool is_time_to_probe(std::uint64_t index, Block& block) const noexcept;
   void found_used(std::uint64_t index, Block& block) noexcept;
   std::uint32_t probe_distance(std::uint64_t index, unsigned hits) const noexcept;
@@ -262,6 +271,7 @@ class LeaseSegment final : public vm::FaultHandler {
   std::atomic<std::uint32_t> releases_{0};  ///< that had something to look at; one at a time counts
   std::atomic<std::uint64_t> first_listed_{
       0};  ///< index plus one of the first dirty block; chained by next_listed
+  std::atomic<bool> looks_are_dear_{false};  ///< what is open is more than the cache holds
   StateLock heap_lock_;
   LeaseHeap heap_;
   fiber::Mutex expiry_fence_;  ///< from the moment a copy leaves the heap until it is closed

@@ -37,6 +37,7 @@ void LeaseSegment::note(const WriteNotice& notice, SiteBits site, Stale& stale) 
   }
   if (strong(notice.block)) return;  // its bytes are the newest; this is for when it is weak again
   const bool is_open = pages_.access(notice.block) != vm::Access::none;
+  if (!is_open && !block.seen) return expect_use(block, site);
   if (!is_open) {
     if (block.probed) Counters::add(counters_.prefetch_waste);
     block.probed = false;
@@ -89,8 +90,7 @@ void LeaseSegment::expire(Timestamp min_write_ts, SiteBits site, Stale& stale) {
 /// Under the block's state lock.
 void LeaseSegment::sort_out(std::uint64_t index, Block& block, SiteBits site, Stale& stale) {
   // If an earlier acquire closed it, that was right: it was not used since.
-  block.closed_after = site;
-  block.closed_at = releases_.load(std::memory_order_relaxed);
+  expect_use(block, site);
   forget_opening(block);
   if (dials_.prefetch && (block.wanted_after & site) != 0) {
     if (!is_time_to_probe(index, block)) return stale.refresh.push_back(index);
@@ -98,6 +98,13 @@ void LeaseSegment::sort_out(std::uint64_t index, Block& block, SiteBits site, St
     block.probed = true;
   }
   stale.close.push_back(index);
+}
+
+/// Under the block's state lock. If it is used now, it is wanted after acquires at that place.
+void LeaseSegment::expect_use(Block& block, SiteBits site) const noexcept {
+  block.closed_after = site;
+  block.read_after = 0;
+  block.closed_at = releases_.load(std::memory_order_relaxed);
 }
 
 /// Under the block's state lock.
@@ -195,6 +202,7 @@ void LeaseSegment::refresh_stale(Stale& stale, SiteBits site) {
     std::byte* to = data(index);
     if (block.dirty) {
       CRATON_ASSERT(block.has_twin);
+      written_elsewhere(block);
       to = buffers.emplace_back(scratch_).data();
     }
     fetches.push_back({.index = index, .source = source, .to = to});
@@ -254,6 +262,7 @@ void LeaseSegment::open_refreshed(std::uint64_t first, std::uint64_t count, Site
       const StateGuard guard(block.state);
       block.opened_after = site;
     }
+    if (!is_open && access == vm::Access::write) note_opening(begin, next - begin);
     if (!is_open) open(begin, next - begin, access);
     begin = next;
   }

@@ -13,6 +13,10 @@ namespace craton::coherence {
 
 namespace {
 
+/// What a release looks at beyond this comes from memory, blocks and twins.
+constexpr std::size_t cache_bytes = std::size_t{8} << 20;
+constexpr std::size_t page_bytes = 4096;
+
 std::uint64_t bit_of(fabric::Rank rank) noexcept {
   return std::uint64_t{1} << std::min<fabric::Rank>(rank, 63);  // the last bit is for all from 63 on
 }
@@ -25,18 +29,19 @@ void LeaseSegment::release_all(std::vector<WriteNotice>& notices) {
   if (!dials_.causal && !has_writes()) return;
   releases_.store(releases_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   std::vector<std::uint64_t> listed;
-  std::vector<std::uint64_t> rarely_written;
+  std::vector<std::uint64_t> due;
   {
     const StateGuard guard(list_lock_);
     for (std::uint64_t next = first_listed_.exchange(0, std::memory_order_relaxed); next != 0;) {
       Block& block = states_[next - 1];
       listed.push_back(next - 1);
-      if (block.rarely_written.load(std::memory_order_relaxed)) rarely_written.push_back(next - 1);
+      if (block.due_to_close.load(std::memory_order_relaxed)) due.push_back(next - 1);
       next = block.next_listed;
       block.listed = false;
     }
   }
-  close_rarely_written(rarely_written);
+  looks_are_dear_.store(listed.size() * 2 * block_bytes_ > cache_bytes, std::memory_order_relaxed);
+  close_due(due);
   std::vector<std::uint64_t> elsewhere;
   for (const std::uint64_t index : listed) {
     Block& block = states_[index];
@@ -55,14 +60,11 @@ void LeaseSegment::release_all(std::vector<WriteNotice>& notices) {
   release_elsewhere(elsewhere, notices);
 }
 
-/// Takes write access away from what is usually written in one of many releases (learn_gap), neighbours with
-/// one system call: they are published, and need not be looked at by the releases to come.
-void LeaseSegment::close_rarely_written(std::vector<std::uint64_t>& close) {
+/// Takes write access away from what is not written for a while, neighbours with one system call, before it
+/// is looked at: it is published where it was written after all, and no release looks at it again.
+void LeaseSegment::close_due(std::vector<std::uint64_t>& close) {
   std::sort(close.begin(), close.end());
-  close_to(vm::Access::read, close, [this](std::uint64_t /*index*/, const Block& block) {
-    const bool may_be_sole = dials_.sole_copies && block.sole_delay == 0;  // and that is cheaper still
-    return !may_be_sole;
-  });
+  close_to(vm::Access::read, close, [](std::uint64_t /*index*/, const Block& /*block*/) { return true; });
 }
 
 /// Releases blocks whose home is not here, many at a time.
@@ -105,6 +107,7 @@ bool LeaseSegment::release_at_home(std::uint64_t index, Block& block, std::vecto
   const auto make_clean = [&] {
     words_.set_own_exposed(index, false);
     block.dirty = block.has_twin = false;
+    block.clean_twin_ts = has_published_twins() ? words_.own_write_ts(index) : 0;
     return false;
   };
   const auto publish_here = [&] {
@@ -115,14 +118,14 @@ bool LeaseSegment::release_at_home(std::uint64_t index, Block& block, std::vecto
     Counters::add(counters_.fast_releases);
   };
   if (fast() && pages_.access(index) != vm::Access::write) {
-    if (block.rarely_written.load(std::memory_order_relaxed)) {
-      cool(block);
+    if (found_closed(block)) {
       if (block.sole_delay != 0) --block.sole_delay;
       if (unchanged(index)) {
         Counters::add(counters_.unchanged);
         opened_for_nothing(block);
         return make_clean();
       }
+      block.unchanged = 0;
     }
     publish_here();
     return make_clean();
@@ -142,31 +145,59 @@ bool LeaseSegment::release_at_home(std::uint64_t index, Block& block, std::vecto
   }
   if (unchanged(index)) {
     Counters::add(counters_.unchanged);
-    if (!is_time_to_cool(block)) return true;
-    close_to_reads(index, block);
-    cool(block);
-    if (unchanged(index)) {
-      opened_for_nothing(block);
-    } else {
-      publish_here();  // another thread wrote before the door was shut
-    }
-    return make_clean();
+    found_unchanged(block);
+    return true;
   }
   if (is_time_for_sole(block)) {
     publish_as_sole(index, block, notices);
     return false;
   }
-  block.unchanged = 0;
+  found_changed(index, block);
   publish_here();
   return true;
 }
 
 /// With `busy`; of an open block that a release found unchanged.
-bool LeaseSegment::is_time_to_cool(Block& block) const noexcept {
-  if (block.pinned) return false;
-  if (++block.unchanged >= dials_.cool_after << block.patience) return true;
-  const StateGuard guard(block.state);
-  return block.opened_after != 0;  // too early, by an acquire
+void LeaseSegment::found_unchanged(Block& block) noexcept {
+  if (block.pinned) return;
+  bool is_due = ++block.unchanged >= dials_.cool_after << block.patience;
+  {
+    const StateGuard guard(block.state);
+    is_due = is_due || block.opened_after != 0;  // too early, by an acquire
+  }
+  block.due_to_close.store(is_due, std::memory_order_relaxed);
+}
+
+/// With `busy`; of an open block that a release is about to publish.
+void LeaseSegment::found_changed(std::uint64_t index, Block& block) noexcept {
+  if (block.unchanged > looks_an_opening(block)) block.rarely_written = true;
+  block.unchanged = 0;
+  expect_next_write(index, block);
+}
+
+/// With `busy`, of a block that is written now: whether the next release that looks at it closes it.
+void LeaseSegment::expect_next_write(std::uint64_t index, Block& block) noexcept {
+  const bool may_be_sole = dials_.sole_copies && block.sole_delay == 0 && owns(index);  // cheaper still
+  block.due_to_close.store(block.rarely_written && !may_be_sole && !block.pinned, std::memory_order_relaxed);
+}
+
+/// With `busy`, of a block that is closed. \returns whether that was done by the release that looks at it
+bool LeaseSegment::found_closed(Block& block) noexcept {
+  if (!block.due_to_close.exchange(false, std::memory_order_relaxed)) return false;
+  block.cooled = true;
+  block.cooled_at = fences();
+  Counters::add(counters_.cooled);
+  return true;
+}
+
+std::uint32_t LeaseSegment::fences() const noexcept {
+  return static_cast<std::uint32_t>(space_.counters_.releases.load(std::memory_order_relaxed));
+}
+
+/// With `busy`, of an open block that another rank has written since this one did. If a release has looked at
+/// it in between, that and the merge cost more than to have closed it.
+void LeaseSegment::written_elsewhere(Block& block) noexcept {
+  if (block.unchanged != 0 && looks_are_dear_.load(std::memory_order_relaxed)) block.rarely_written = true;
 }
 
 void LeaseSegment::opened_for_nothing(Block& block) noexcept {
@@ -174,30 +205,36 @@ void LeaseSegment::opened_for_nothing(Block& block) noexcept {
   forget_opening(block);
 }
 
-void LeaseSegment::cool(Block& block) noexcept {
-  block.cooled = true;
-  block.cooled_at = releases_.load(std::memory_order_relaxed);
-  Counters::add(counters_.cooled);
+/// What it costs to close a block and open it again, as it was opened the last time, in looks at an open one.
+/// A fault, which may have been for several blocks, costs 8 us, system calls 0.5 us a page; a look takes
+/// 0.1 us a page in the cache, and 0.4 from memory.
+std::uint32_t LeaseSegment::looks_an_opening(const Block& block) const noexcept {
+  constexpr std::uint32_t page_part = 16;
+  constexpr std::uint32_t memory_part = 4;
+  const auto pages = static_cast<std::uint32_t>(std::max<std::size_t>(block_bytes_ / page_bytes, 1));
+  const std::uint32_t pages_opened = pages * std::max<std::uint32_t>(block.opened_with, 1);
+  const std::uint32_t looks = dials_.looks_a_fault / pages_opened + dials_.looks_a_fault / page_part;
+  return looks_are_dear_.load(std::memory_order_relaxed) ? looks / memory_part : looks;
 }
 
-/// With `busy`, of a block that cooled and is written again. A look at an open block costs some thirtieth of
-/// a fault. So one that is written again soon, or written alike again and again, like the cold cells of a
-/// stencil, is best left open as long; one that is written once in many releases, like the planes of a
-/// pipeline, is best closed by the very release that publishes it.
+/// With `busy`, of a block that a release closed and that is written again. One that is written again soon,
+/// or written alike again and again, like the cold cells of a stencil, is best left open as long; one that is
+/// written once in many releases, like the planes of a pipeline, is best closed by the very release that
+/// publishes it.
 void LeaseSegment::learn_gap(Block& block) noexcept {
-  const std::uint32_t looks_a_fault = 8 * dials_.cool_after;
+  const std::uint32_t looks = looks_an_opening(block);
   constexpr std::uint8_t patience_most = 4;
-  const std::uint32_t closed_for = releases_.load(std::memory_order_relaxed) - block.cooled_at;
+  const std::uint32_t closed_for = fences() - block.cooled_at;
   const std::uint32_t gap = block.unchanged + closed_for;
-  if (closed_for <= dials_.cool_after) {
+  const bool is_soon = closed_for <= std::min(dials_.cool_after, looks);
+  if (is_soon) {
     if (block.patience < patience_most) ++block.patience;
-  } else if (gap <= looks_a_fault) {
+  } else if (gap <= looks) {
     while (block.patience < patience_most && dials_.cool_after << block.patience < gap) ++block.patience;
   } else {
     block.patience = 0;
   }
-  block.rarely_written.store(closed_for > dials_.cool_after && gap > looks_a_fault,
-                             std::memory_order_relaxed);
+  block.rarely_written = !is_soon && gap > looks;
 }
 
 /// The home is elsewhere: takes it, merges it into the copy, which thereby becomes the home.
@@ -208,21 +245,18 @@ bool LeaseSegment::merge_and_move(std::uint64_t index, Block& block, std::vector
     close_to_reads(index, block);
     is_open = false;
   }
+  const bool is_closed_by_acquire = !is_open && !found_closed(block);
   if (has_published_twins() && unchanged(index)) {
     Counters::add(counters_.unchanged);
-    if (is_open && !is_time_to_cool(block)) return true;
     if (is_open) {
-      close_to_reads(index, block);
-      cool(block);
-      is_open = false;
+      found_unchanged(block);
+      return true;
     }
-    if (unchanged(index)) {
-      opened_for_nothing(block);
-      return block.dirty = block.has_twin = false;
-    }
+    if (is_closed_by_acquire) written_elsewhere(block);
+    opened_for_nothing(block);
+    return block.dirty = block.has_twin = false;
   }
-  if (!is_open && block.rarely_written.load(std::memory_order_relaxed)) cool(block);
-  block.unchanged = 0;
+  found_changed(index, block);
 
   const Taken taken = take_home(index, block);
   Counters::add(counters_.merges);
@@ -234,6 +268,7 @@ bool LeaseSegment::merge_and_move(std::uint64_t index, Block& block, std::vector
     block.dirty = block.has_twin = false;
   }
   publish_taken(index, block, taken, notices);
+  block.clean_twin_ts = is_open || !has_published_twins() ? 0 : taken.write_ts;
   return is_open;
 }
 
@@ -270,6 +305,8 @@ LeaseSegment::Taken LeaseSegment::take_home(std::uint64_t index, Block& block) {
   if (lease::is_sole(old_lease) || lease::is_sole(words.lease)) static_cast<void>(share(home, index));
   if (was_sole) words = words_.get(home, index);
   const bool is_zero = (old_lease & lease::written) == 0 && (has_published_twins() || words.exposed == 0);
+  // Others write it too, and will again.
+  if (!is_zero) block.sole_delay = std::max(block.sole_delay, sole_delay_after(block));
   // While this rank has the lock; without leases the copy may be older than it says.
   block.alone = has_published_twins() && !directory() && !is_zero && words.write_ts == block.copy_write_ts;
   if (is_zero) {

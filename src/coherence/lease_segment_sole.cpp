@@ -44,6 +44,12 @@ bool LeaseSegment::is_time_for_sole(Block& block) const noexcept {
   return false;
 }
 
+/// Releases that look at the block until it is tried again.
+std::uint16_t LeaseSegment::sole_delay_after(const Block& block) noexcept {
+  const unsigned doublings = std::min<unsigned>(block.times_shared, sole_delay_doublings);
+  return static_cast<std::uint16_t>(first_sole_delay << doublings);
+}
+
 /// With `busy` and the block's own lock: the home is here, and open for writing. It is published for the last
 /// time.
 void LeaseSegment::publish_as_sole(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices) {
@@ -97,8 +103,7 @@ Timestamp LeaseSegment::end_sole(std::uint64_t index, Block& block) {
       words_.set_own_write_ts(index, now);
       block.copy_write_ts = block.copy_read_ts = now;
     }
-    const unsigned doublings = std::min<unsigned>(block.times_shared, sole_delay_doublings);
-    block.sole_delay = static_cast<std::uint16_t>(first_sole_delay << doublings);
+    block.sole_delay = sole_delay_after(block);
     if (block.times_shared < sole_delay_doublings) ++block.times_shared;
     keep_in_heap(block, block.copy_read_ts);
   }

@@ -124,6 +124,7 @@ class MixedRun {
     dials.lease = random_.pick(std::array<Timestamp, 3>{1, 16, 1000});
     dials.hot_blocks = !random_.one_in(3);
     dials.cool_after = random_.pick(std::array<std::uint32_t, 2>{1, 4});
+    dials.looks_a_fault = random_.pick(std::array<std::uint32_t, 2>{0, 80});
     dials.sole_copies = !random_.one_in(3);
     dials.probe_one_in = 2;
     dials.strength = strength;

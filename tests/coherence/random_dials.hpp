@@ -18,6 +18,7 @@ inline Dials random_dials(fabric::sim::Random& random) {
   dials.lease = random.pick(std::array<Timestamp, 4>{1, 2, 16, 1000});
   dials.hot_blocks = !random.one_in(3);
   dials.cool_after = random.pick(std::array<std::uint32_t, 3>{1, 2, 4});
+  dials.looks_a_fault = random.pick(std::array<std::uint32_t, 3>{0, 4, 80});
   dials.sole_copies = !random.one_in(3);
   dials.prefetch = !random.one_in(3);
   dials.causal = dials.home == Home::floating && random.one_in(6);
