@@ -64,7 +64,8 @@ void LeaseSegment::release_all(std::vector<WriteNotice>& notices) {
 /// is looked at: it is published where it was written after all, and no release looks at it again.
 void LeaseSegment::close_due(std::vector<std::uint64_t>& close) {
   std::sort(close.begin(), close.end());
-  close_to(vm::Access::read, close, [](std::uint64_t /*index*/, const Block& /*block*/) { return true; });
+  // Another thread may have opened one again before the last release had it alone.
+  close_to(vm::Access::read, close, [](std::uint64_t /*index*/, const Block& block) { return !block.sole; });
 }
 
 /// Releases blocks whose home is not here, many at a time.
