@@ -219,15 +219,11 @@ void LeaseRelease::told_all(const Signature& signature) {
   const SignalSection section;
   if (signature.empty()) return;
   rely_on_barrier(signature);
-  // What others write before they hear it may be older than the minimum, and they then take it for told.
-  const bool ends_leases = signature.min_write_ts() != 0;
-  if (ends_leases) {
-    Signature minimum;
-    minimum.raise_min(signature.min_write_ts());
-    acquire_blocks(minimum, no_site);
-  }
+  // What others write before they hear it may be older than the minimum, and they then take it for told. And
+  // what another thread of this rank has learnt of it, that one may not have closed yet.
+  acquire_blocks(signature, no_site);
   passed_barrier();
-  if (ends_leases) refresh_pinned();
+  refresh_pinned();
 }
 
 /// All have had, or are about to have, all that the barrier tells: no signature needs to carry it again.

@@ -353,7 +353,7 @@ void LeaseSegment::read_ahead(std::uint64_t index) {
 void LeaseSegment::fetch(std::uint64_t index, Block& block) {
   const events::Span transfer(events::Kind::transfer, block_address(index));
   const Source source = find_source(index, block);
-  if (source.written) {  // else nobody has published anything: what we have is right
+  if (source.written) {  // else what we have is right
     expect_arrival(index, block);
     const fabric::RegionId region = published_region();
     if (block.dirty) {
@@ -391,12 +391,18 @@ void LeaseSegment::fetch_run(std::uint64_t first, std::span<Source> sources) {
   for (std::size_t i = 0; i < sources.size(); ++i) note_copy(states_[first + i], sources[i]);
 }
 
-/// Where the bytes of a block are to be had: what notices told of, or where its home is.
+/// Where the bytes of a block are to be had: here, or from where notices told of, or where its home is.
 LeaseSegment::Source LeaseSegment::find_source(std::uint64_t index, Block& block) {
   settle(index, block);
   const Timestamp min_write_ts = space_.min_write_ts_.load(std::memory_order_acquire);
   {
     const StateGuard guard(block.state);
+    // Closed, but not old: a release has merged it since, and it may be newer than what notices told of.
+    if (usable(index, block))
+      return {.rank = fabric_.rank(),
+              .write_ts = block.copy_write_ts,
+              .read_ts = block.copy_read_ts,
+              .written = false};
     // From now on a message that drops the copy drops also the one that we are about to get.
     block.dropped = false;
     block.fetched = true;

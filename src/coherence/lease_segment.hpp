@@ -135,7 +135,7 @@ class LeaseSegment final : public vm::FaultHandler {
     fabric::Rank rank;
     Timestamp write_ts;
     Timestamp read_ts;
-    bool written;  ///< else all zero bytes
+    bool written;  ///< else what the copy has is right
   };
   void fetch_run(std::uint64_t first, std::span<Source> sources);
   Source find_source(std::uint64_t index, Block& block);
