@@ -6,7 +6,8 @@
 /// all the time. An item belongs to a group; who holds the group's token may read and write its items. Tokens
 /// move through mailboxes that a lock guards, together with nothing: the writes to the items must follow over
 /// the chain of locks alone. Some groups are read by all between two barriers. Some items belong to a lock.
-/// In some programs each rank has a roamer: a thread that takes part in locks, but not in barriers.
+/// In some programs each rank has a roamer: a thread that takes part in locks, but not in barriers. In some a
+/// thread goes on from item to item of a group, and so from block to block.
 ///
 ///   CRATON_SIM_SEEDS=5000 ...   schedules
 ///   CRATON_SIM_SEED=17 ...      this one only
@@ -118,6 +119,7 @@ class RandomRun {
                                                      .stack_bytes = 128 * 1024});
     make_program(ranks);
     roams_ = random_.one_in(8);
+    sweeps_ = Random::mix(seed_ ^ 0x7377656570ULL) % 4 == 0;
     roamers_.resize(ranks);
     fabrics_.resize(ranks);
     ranks_.resize(ranks);
@@ -378,11 +380,16 @@ class RandomRun {
     const std::size_t number = random_.below(groups_.size());
     const Group& group = groups_[number];
     if (group.items.empty()) return;
-    Item& item = items_[group.items[random_.below(group.items.size())]];
-    if (group.holder == self) {
-      read_or_write(rank, item);
-    } else if (group.holder == Group::everybody) {
-      read(rank, item);
+    const std::size_t first = random_.below(group.items.size());
+    const std::size_t end = sweeps_ ? group.items.size() : first + 1;
+    const bool only_reads = sweeps_ && random_.one_in(2);
+    for (std::size_t i = first; i < end; ++i) {
+      Item& item = items_[group.items[i]];
+      if (group.holder == self && !only_reads) {
+        read_or_write(rank, item);
+      } else if (group.holder == self || group.holder == Group::everybody) {
+        read(rank, item);
+      }
     }
   }
 
@@ -451,6 +458,7 @@ class RandomRun {
   std::vector<Agreed> agreed_;
   unsigned dealt_ = 0;
   bool roams_ = false;
+  bool sweeps_ = false;
   std::vector<unsigned> roamers_;  ///< still running, by rank
   std::vector<SimFabric*> fabrics_;
   std::vector<std::unique_ptr<SimRank>> ranks_;
