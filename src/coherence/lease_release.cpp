@@ -18,6 +18,13 @@ namespace {
 
 constexpr std::uint32_t no_site = ~std::uint32_t{0};  // of the program
 
+/// So many notices, and one for so many that are known, are shown before all of them are shown anew: who has
+/// not looked for a while gets few of the same block, and who shows writes few for each.
+constexpr std::size_t least_news = 8;
+constexpr std::size_t known_a_news = 4;
+/// Where a signature is full, so much of it is left for news.
+constexpr std::size_t part_for_news = 8;
+
 }  // namespace
 
 /// With the release fence, where segments are causal: see SignatureExchange::set_turn.
@@ -93,20 +100,50 @@ void LeaseRelease::publish_all(const Turn& turn, std::vector<WriteNotice>& notic
 
 /// With the known lock: from now on an acquirer of ours must know of these writes.
 void LeaseRelease::learn(std::span<const WriteNotice> notices, Timestamp min_write_ts) {
-  const bool raises = min_write_ts > known_.min_write_ts();
+  const bool raises = min_write_ts > learnt_min_;
+  if (notices.empty() && !raises) return;
+  learnt_min_ = std::max(learnt_min_, min_write_ts);
   known_.raise_min(min_write_ts);
-  if (!known_.add(notices) && !raises) return;
+  news_.insert(news_.end(), notices.begin(), notices.end());
   known_is_shown_ = false;
   has_news_.store(true, std::memory_order_release);
+}
+
+/// With the known lock.
+Signature& LeaseRelease::all_known() {
+  if (!news_.empty()) {
+    is_shown_by_news_ = false;
+    known_.add(news_);
+    news_.clear();
+    news_shown_ = 0;
+  }
+  return known_;
 }
 
 /// With the known lock. One after the other, so that what is shown never grows less.
 void LeaseRelease::show() {
   if (known_is_shown_) return;
-  known_.limit(shown_at_most_);
-  exchange_.show(known_);
+  if (!show_news()) {
+    Signature& all = all_known();
+    if (all.notices().size() > shown_at_most_) all.limit(shown_at_most_ - shown_at_most_ / part_for_news);
+    exchange_.show(all);
+    is_shown_by_news_ = true;
+  }
   known_is_shown_ = true;
   shown_.fetch_add(1, std::memory_order_release);
+}
+
+/// With the known lock. Who has acquired what was shown before needs no more than the news; nor the minimum
+/// that stands for what has found no room since.
+bool LeaseRelease::show_news() {
+  const std::size_t known = known_.notices().size();
+  const bool is_little =
+      news_.size() <= least_news + known / known_a_news && known + news_.size() <= shown_at_most_;
+  if (!is_shown_by_news_ || !is_little ||
+      !exchange_.show_more(learnt_min_, known_.barriers(), std::span(news_).subspan(news_shown_)))
+    return false;
+  news_shown_ = news_.size();
+  return true;
 }
 
 /// Shows what this rank knows if that needs no waiting, since all that its threads wrote is published.
@@ -163,7 +200,7 @@ Signature LeaseRelease::release_to_all() {
   const std::lock_guard lock(known_lock_);
   learn(notices, 0);
   if (turn.is_causal()) show();  // to those who are not at the barrier yet
-  return has_news_.load(std::memory_order_relaxed) ? known_ : Signature(known_.capacity());
+  return has_news_.load(std::memory_order_relaxed) ? all_known() : Signature(known_.capacity());
 }
 
 // ---- Acquires
@@ -229,8 +266,11 @@ void LeaseRelease::told_all(const Signature& signature) {
 /// All have had, or are about to have, all that the barrier tells: no signature needs to carry it again.
 void LeaseRelease::rely_on_barrier(const Signature& signature) {
   const std::lock_guard lock(known_lock_);
+  all_known();
+  is_shown_by_news_ = false;
   known_.forget(signature, barriers_.load(std::memory_order_relaxed) + 1);
   known_.raise_min(signature.min_write_ts());
+  learnt_min_ = std::max(learnt_min_, signature.min_write_ts());
   has_news_.store(!known_.notices().empty() || known_.min_write_ts() > signature.min_write_ts(),
                   std::memory_order_relaxed);
   known_is_shown_ = false;
@@ -287,7 +327,7 @@ void LeaseRelease::acquire_notices(const Signature& signature, std::uint32_t sit
 /// This rank has learnt it, though perhaps not yet closed its copy.
 bool LeaseRelease::is_known(const WriteNotice& notice) noexcept {
   CRATON_ASSERT(notice.segment < segments_.size());
-  return segments_[notice.segment].requires_at_least(notice.block, notice.write_ts);
+  return segments_[notice.segment].knows(notice);
 }
 
 void LeaseRelease::acquire_blocks(const Signature& signature, std::uint32_t site) {

@@ -176,7 +176,9 @@ class LeaseRelease {
   void send(Message kind, fabric::Rank to, SegmentId segment, std::uint64_t block, std::uint64_t value);
   void publish_all(const Turn& turn, std::vector<WriteNotice>& notices);
   void learn(std::span<const WriteNotice> notices, Timestamp min_write_ts);
+  Signature& all_known();
   void show();
+  bool show_news();
   bool show_if_published(std::uint64_t& shown);
   Exclusive& exclusive() noexcept;
   void acquire_blocks(const Signature& signature, std::uint32_t site);
@@ -210,8 +212,12 @@ class LeaseRelease {
   std::atomic<bool> frozen_{false};  ///< nothing may be written: a release takes a consistent cut
   const std::unique_ptr<std::atomic<std::uint64_t>[]> learnt_turns_;  ///< by rank, all that it had shown then
   fiber::Mutex known_lock_;
-  Signature known_;                                         ///< all that an acquirer of this rank must know
-  const std::size_t shown_at_most_;                         ///< notices
+  Signature known_;                  ///< all that an acquirer of this rank must know
+  std::vector<WriteNotice> news_;    ///< and these, learnt since it was last shown whole
+  std::size_t news_shown_ = 0;       ///< so many of them are
+  Timestamp learnt_min_ = 0;         ///< the minimum, but for what found no room here: for who has seen that
+  bool is_shown_by_news_ = false;    ///< what is shown, and the news, are all that is known
+  const std::size_t shown_at_most_;  ///< notices
   std::unique_ptr<std::atomic<std::uint64_t>[]> acquired_;  ///< by rank: the version of what it shows
   bool known_is_shown_ = true;                              ///< to others
   std::atomic<bool> has_news_{false};       ///< there is something in it that no barrier has told all

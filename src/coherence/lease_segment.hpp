@@ -227,8 +227,12 @@ class LeaseSegment final : public vm::FaultHandler {
     std::vector<std::uint64_t> close;    ///< until they are used again
     std::vector<std::uint64_t> refresh;  ///< now, in place
   };
-  /// A notice of the block was learnt that was as new.
-  bool requires_at_least(std::uint64_t index, Timestamp write_ts) noexcept;
+  /// Of a write of this rank.
+  bool is_own(const WriteNotice& notice) const noexcept {
+    return floating() && notice.source == fabric_.rank();
+  }
+  /// It was learnt here, or one of the block that was as new.
+  bool knows(const WriteNotice& notice) noexcept;
   void note(const WriteNotice& notice, SiteBits site, Stale& stale);
   void expire(Timestamp min_write_ts, SiteBits site, Stale& stale);
   void sort_out(std::uint64_t index, Block& block, SiteBits site, Stale& stale);

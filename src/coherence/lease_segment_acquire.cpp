@@ -17,16 +17,17 @@
 
 namespace craton::coherence {
 
-bool LeaseSegment::requires_at_least(std::uint64_t index, Timestamp write_ts) noexcept {
-  CRATON_ASSERT(index < blocks());
-  Block& block = states_[index];
+bool LeaseSegment::knows(const WriteNotice& notice) noexcept {
+  CRATON_ASSERT(notice.block < blocks());
+  if (is_own(notice)) return true;
+  Block& block = states_[notice.block];
   const StateGuard guard(block.state);
-  return block.required_ts >= write_ts;
+  return block.required_ts >= notice.write_ts;
 }
 
 /// A block was released elsewhere. \param site the bit of the acquire's place
 void LeaseSegment::note(const WriteNotice& notice, SiteBits site, Stale& stale) {
-  if (directory() || (floating() && notice.source == fabric_.rank())) return;
+  if (directory() || is_own(notice)) return;
   Block& block = states_[notice.block];
   const StateGuard guard(block.state);
   if (notice.write_ts > block.required_ts) block.required_ts = notice.write_ts;

@@ -70,30 +70,41 @@ void Signature::forget(const Signature& told, std::uint64_t barriers) {
   });
 }
 
-void Signature::encode(std::byte* to) const noexcept {
-  const std::uint64_t head[] = {min_write_ts_, notices_.size(), barriers_};
+void Signature::encode(Timestamp min_write_ts, std::uint64_t barriers, std::span<const WriteNotice> notices,
+                       std::byte* to) noexcept {
+  const std::uint64_t head[] = {min_write_ts, notices.size(), barriers};
   static_assert(sizeof head == head_bytes);
   std::memcpy(to, head, sizeof head);
-  if (!notices_.empty())
-    std::memcpy(to + sizeof head, notices_.data(), notices_.size() * sizeof(WriteNotice));
+  if (!notices.empty()) std::memcpy(to + sizeof head, notices.data(), notices.size_bytes());
 }
 
 bool Signature::merge_encoded(std::span<const std::byte> bytes) {
-  std::uint64_t head[3];
-  static_assert(sizeof head == head_bytes);
-  if (bytes.size() < sizeof head) return false;
-  std::memcpy(head, bytes.data(), sizeof head);
-  const std::size_t rest = bytes.size() - sizeof head;
-  if (head[0] >= timestamp_limit || rest % sizeof(WriteNotice) != 0 || head[1] != rest / sizeof(WriteNotice))
-    return false;
-  std::vector<WriteNotice> notices(head[1]);
-  if (!notices.empty()) std::memcpy(notices.data(), bytes.data() + sizeof head, rest);
+  Timestamp min_write_ts = 0;
+  std::uint64_t barriers = 0;
+  std::vector<WriteNotice> notices;
+  bool is_one = false;
+  do {
+    std::uint64_t head[3];
+    static_assert(sizeof head == head_bytes);
+    if (bytes.size() < sizeof head) return false;
+    std::memcpy(head, bytes.data(), sizeof head);
+    bytes = bytes.subspan(sizeof head);
+    if (head[0] >= timestamp_limit || head[1] > bytes.size() / sizeof(WriteNotice)) return false;
+    min_write_ts = std::max(min_write_ts, head[0]);
+    barriers = std::max(barriers, head[2]);
+    is_one = notices.empty();
+    const std::size_t before = notices.size();
+    const std::size_t count = head[1];
+    notices.resize(before + count);
+    if (count != 0) std::memcpy(&notices[before], bytes.data(), count * sizeof(WriteNotice));
+    bytes = bytes.subspan(count * sizeof(WriteNotice));
+  } while (!bytes.empty());
   for (const WriteNotice& notice : notices) {
     if (notice.write_ts >= timestamp_limit || notice.read_ts >= timestamp_limit) return false;
   }
-  raise_min(head[0]);
-  barriers_ = std::max(barriers_, head[2]);
-  if (notices_.empty() && notices.size() <= capacity_ &&
+  raise_min(min_write_ts);
+  barriers_ = std::max(barriers_, barriers);
+  if (is_one && notices_.empty() && notices.size() <= capacity_ &&
       std::is_sorted(notices.begin(), notices.end(), older)) {
     notices_ = std::move(notices);  // as it was encoded
   } else {

@@ -72,8 +72,13 @@ class Signature {
   static constexpr std::size_t head_bytes = sizeof(std::uint64_t) * 3;
   std::size_t encoded_bytes() const noexcept { return head_bytes + notices_.size() * sizeof(WriteNotice); }
   /// \param to at least encoded_bytes()
-  void encode(std::byte* to) const noexcept;
-  /// Adds what encode() wrote, and takes over the number of barriers. \returns false if it is malformed
+  void encode(std::byte* to) const noexcept { encode(min_write_ts_, barriers_, notices_, to); }
+  /// What a signature of these notices would encode, in any order. \param to head_bytes, and
+  /// sizeof(WriteNotice) each
+  static void encode(Timestamp min_write_ts, std::uint64_t barriers, std::span<const WriteNotice> notices,
+                     std::byte* to) noexcept;
+  /// Adds what encode() wrote, once or several times in a row, and takes over the number of barriers.
+  /// \returns false if it is malformed
   bool merge_encoded(std::span<const std::byte> bytes);
 
  private:

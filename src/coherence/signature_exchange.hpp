@@ -17,11 +17,15 @@ class SignatureExchange {
   SignatureExchange& operator=(const SignatureExchange&) = delete;
   virtual ~SignatureExchange() = default;
 
-  /// Shows what this rank knows from now on. Any thread, one at a time. Does not block.
+  /// Shows what this rank knows from now on, all of it. Any thread, one at a time. Does not block.
   virtual void show(const Signature& own) = 0;
-  /// What a rank shows now. Any thread; blocks. \param version what the caller has seen of it already, 0 at
-  /// first; grows with each show(). Gets what is returned; if that is the same, an empty signature is
-  /// \throws Error peer_lost
+  /// The same, where that is what it shows already, and these notices, with a minimum and number of barriers
+  /// no less than before. \returns false: there is no room, show all of it
+  virtual bool show_more(Timestamp min_write_ts, std::uint64_t barriers,
+                         std::span<const WriteNotice> news) = 0;
+  /// What a rank shows now, and the caller has not seen; perhaps more. Any thread; blocks. \param version
+  /// what the caller has seen, and acquired, 0 at first; grows each time that something is shown. Gets what
+  /// is returned; if that is the same, an empty signature is \throws Error peer_lost
   virtual Signature look(fabric::Rank rank, std::uint64_t& version) = 0;
 
   /// Says whether a release of this rank is under way: an odd number from before its first write can be

@@ -40,8 +40,9 @@ SignatureBoard::SignatureBoard(fabric::Fabric& fabric, fabric::RegionId region, 
       max_bytes_(coherence::Signature::head_bytes + notice_capacity * sizeof(coherence::WriteNotice)),
       ring_bytes_(std::bit_ceil(std::max(least_ring_bytes, 8 * max_bytes_))),
       memory_("craton signatures", ring_at + ring_bytes_),
+      first_(shown_bytes),
       next_(shown_bytes) {
-  CRATON_ASSERT(max_bytes_ < std::size_t{1} << size_bits);
+  CRATON_ASSERT(2 * max_bytes_ < std::size_t{1} << size_bits);
   fabric_.register_region(region_, memory_);
 }
 
@@ -55,8 +56,26 @@ void SignatureBoard::show(const coherence::Signature& signature) {
   // None lies across the end.
   if (next_ % ring_bytes_ + bytes > ring_bytes_) next_ += ring_bytes_ - next_ % ring_bytes_;
   signature.encode(memory_.data() + ring_at + next_ % ring_bytes_);
-  std::atomic_ref(*reinterpret_cast<std::uint64_t*>(memory_.data())).store(head_of(next_, bytes));
+  first_ = next_;
   next_ += bytes;
+  set_head();
+}
+
+bool SignatureBoard::show_more(coherence::Timestamp min_write_ts, std::uint64_t barriers,
+                               std::span<const coherence::WriteNotice> news) {
+  const std::size_t bytes = coherence::Signature::head_bytes + news.size_bytes();
+  // After one that ends with the ring the next begins at its start.
+  if (next_ == first_ || next_ % ring_bytes_ == 0 || next_ % ring_bytes_ + bytes > ring_bytes_ ||
+      next_ - first_ + bytes > 2 * max_bytes_)
+    return false;
+  coherence::Signature::encode(min_write_ts, barriers, news, memory_.data() + ring_at + next_ % ring_bytes_);
+  next_ += bytes;
+  set_head();
+  return true;
+}
+
+void SignatureBoard::set_head() noexcept {
+  std::atomic_ref(*reinterpret_cast<std::uint64_t*>(memory_.data())).store(head_of(first_, next_ - first_));
 }
 
 void SignatureBoard::set_turn(std::uint64_t turn) {
@@ -92,8 +111,10 @@ coherence::Signature SignatureBoard::look(fabric::Rank rank, std::uint64_t& vers
   get(&head, 0, sizeof head);
   for (;;) {
     if (head == version) return signature;  // perhaps that nothing was ever released there
-    bytes.resize(bytes_of(head));
-    get(bytes.data(), ring_at + position_of(head) % ring_bytes_, bytes.size());
+    // What was added since, where it is still the same that is added to.
+    const std::size_t seen = position_of(head) == position_of(version) ? bytes_of(version) : 0;
+    bytes.resize(bytes_of(head) - seen);
+    get(bytes.data(), ring_at + position_of(head) % ring_bytes_ + seen, bytes.size());
     std::uint64_t now = 0;
     get(&now, 0, sizeof now);
     // The writer may be at the one after `now`, and may have skipped the end of the ring for it.

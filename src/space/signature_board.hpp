@@ -2,12 +2,14 @@
 /// Where a rank puts what an acquirer must know, for the others to fetch without asking: who takes a mutex,
 /// or the lock of a block, fetches from the rank that had it before.
 ///
-///     head   position of the newest signature, and its size           one word
-///     turn   whether a release is under way                            one word
-///     ring   ... older │ newest │ oldest ...                           written round and round
+///     head   where what is shown begins, and its size                          one word
+///     turn   whether a release is under way                                    one word
+///     ring   ... older │ all that is known │ more │ more │ oldest ...          written round and round
 ///
 /// A reader takes the head, then the bytes, then the head again: if the writer has not come round meanwhile,
-/// they are whole. What it gets may be newer than what it needs: that is only more to know.
+/// they are whole. What it gets may be newer than what it needs: that is only more to know. Of what it has
+/// seen before it gets only what has been added since: threads that hand each other one thing after the other
+/// would else copy, and sort, all that either knows each time.
 #pragma once
 
 #include <cstddef>
@@ -32,6 +34,8 @@ class SignatureBoard final : public coherence::SignatureExchange {
   void close();
 
   void show(const coherence::Signature& signature) override;
+  bool show_more(coherence::Timestamp min_write_ts, std::uint64_t barriers,
+                 std::span<const coherence::WriteNotice> news) override;
   coherence::Signature look(fabric::Rank rank, std::uint64_t& version) override;
   void set_turn(std::uint64_t turn) override;
   void get_turns(std::span<std::uint64_t> turns) override;
@@ -43,10 +47,14 @@ class SignatureBoard final : public coherence::SignatureExchange {
   fabric::Fabric& fabric_;
   const fabric::RegionId region_;
   const std::size_t notice_capacity_;
-  const std::size_t max_bytes_;  ///< of a signature
+  const std::size_t max_bytes_;  ///< of a signature, and of what is added to it
   const std::size_t ring_bytes_;
   fabric::RegionMemory memory_;
-  std::uint64_t next_;  ///< where the next signature goes, counted without wrapping
+  void set_head() noexcept;
+
+  // Counted without wrapping.
+  std::uint64_t first_;  ///< where what is shown begins
+  std::uint64_t next_;   ///< and where it ends
 };
 
 }  // namespace craton::space

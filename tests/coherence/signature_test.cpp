@@ -72,6 +72,23 @@ TEST(Signature, ComesOutAsItWentIn) {
   EXPECT_EQ(other.notices()[1].source, 7U);
 }
 
+TEST(Signature, ComesOutOfSeveralInARow) {
+  Signature signature(5);
+  signature.add(std::vector{notice(1, 10), notice(2, 20)});
+  signature.raise_min(4);
+  const std::vector news{notice(3, 30), notice(1, 15, 7)};
+  const std::size_t first_bytes = signature.encoded_bytes();
+  std::vector<std::byte> bytes(first_bytes + Signature::head_bytes + 2 * sizeof(WriteNotice));
+  signature.encode(bytes.data());
+  Signature::encode(6, 3, news, bytes.data() + first_bytes);
+  Signature other(5);
+  ASSERT_TRUE(other.merge_encoded(bytes));
+  EXPECT_EQ(blocks_of(other), (std::vector<std::uint64_t>{1, 2, 3}));
+  EXPECT_EQ(other.notices()[0].source, 7U);
+  EXPECT_EQ(other.min_write_ts(), 6U);
+  EXPECT_EQ(other.barriers(), 3U);
+}
+
 TEST(Signature, RefusesMalformedBytes) {
   Signature signature(5);
   signature.add(std::vector{notice(1, 10)});

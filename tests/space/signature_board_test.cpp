@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -53,6 +54,59 @@ TEST(SignatureBoard, IsReadAfterItsPositionsHaveWrapped) {
     });
   }
   EXPECT_EQ(world.run().failure, "");
+}
+
+/// Rank 0 shows, for each round, a write of the block of that number: now and then all of them, otherwise the
+/// newest beside what it shows. Rank 1 looks each time, rank 2 seldom; what either is given must be what it
+/// has not seen.
+TEST(SignatureBoard, GivesWhatWasAddedToWhoHasSeenTheRest) {
+  constexpr std::size_t notices = 64;
+  constexpr std::uint64_t rounds = 40'000;  // some ten times round the ring
+  constexpr std::uint64_t shown_whole_every = 23;
+  constexpr std::uint64_t seldom = 57;
+  fabric::sim::World world({.size = 3, .seed = 1});
+  std::uint64_t shown = 0;
+  std::uint64_t read[3] = {};
+  std::uint64_t whole = 0;  // to rank 1
+  for (fabric::Rank rank = 0; rank < 3; ++rank) {
+    world.spawn(rank, [&](SimFabric& fabric) {
+      SignatureBoard board(fabric, 0, notices);
+      const auto written = [](std::uint64_t round) {
+        return coherence::WriteNotice{
+            .source = 0, .segment = 0, .block = round, .write_ts = round, .read_ts = round + 1};
+      };
+      if (fabric.rank() == 0) {
+        Signature all(notices);
+        for (std::uint64_t round = 1; round <= rounds; ++round) {
+          while (read[1] != round - 1 || read[2] != (round - 1) / seldom * seldom) fabric.world().preempt();
+          const std::vector news{written(round)};
+          all.add(news);
+          if (round % shown_whole_every == 0 || !board.show_more(round / 2, round / 3, news)) board.show(all);
+          shown = round;
+        }
+      } else {
+        std::uint64_t version = 0;
+        const std::uint64_t step = fabric.rank() == 1 ? 1 : seldom;
+        for (std::uint64_t round = step; round <= rounds; round += step) {
+          while (shown < round) fabric.world().preempt();
+          const Signature seen = board.look(0, version);
+          const auto found = [&](std::uint64_t block) {
+            return std::ranges::any_of(seen.notices(), [&](const auto& each) { return each.block == block; });
+          };
+          for (std::uint64_t block = round - step + 1; block <= round; ++block)
+            ASSERT_TRUE(found(block))
+                << "block " << block << ", round " << round << ", rank " << fabric.rank();
+          if (fabric.rank() == 1 && seen.notices().size() != 1) ++whole;
+          read[fabric.rank()] = round;
+        }
+      }
+      board.close();
+    });
+  }
+  EXPECT_EQ(world.run().failure, "");
+  // Where it was shown whole, and where the ring ended.
+  EXPECT_GE(whole, rounds / shown_whole_every - 1);
+  EXPECT_LE(whole, rounds / shown_whole_every + rounds / 1000);
 }
 
 }  // namespace
