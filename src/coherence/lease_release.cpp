@@ -215,6 +215,7 @@ void LeaseRelease::acquire(fabric::Rank rank, std::uint32_t site) {
 /// All but the pinned blocks. What this rank has acquired once it need not acquire again: who spins, and
 /// acquires each time that it looks, asks for no more than a word.
 void LeaseRelease::acquire_shown(fabric::Rank rank, std::uint32_t site) {
+  come_to(site);
   std::atomic<std::uint64_t>& acquired = acquired_[rank];
   std::uint64_t before = acquired.load(std::memory_order_acquire);
   std::uint64_t version = before;
@@ -229,6 +230,10 @@ void LeaseRelease::acquire_shown(fabric::Rank rank, std::uint32_t site) {
   }
 }
 
+void LeaseRelease::come_to(std::uint32_t site) noexcept {
+  place_.store(Sites::place_of(sites_.bit_of(site)), std::memory_order_relaxed);
+}
+
 /// What no notice tells of.
 void LeaseRelease::acquire_unshown() {
   if (listener_ != nullptr) listener_->after_acquire();
@@ -238,6 +243,7 @@ void LeaseRelease::acquire_from_all(const Signature& signature, std::uint32_t si
   const SignalSection section;
   const events::Span span(events::Kind::acquire);
   Counters::add(counters_.acquires);
+  come_to(site);
   acquire_unshown();
   if (signature.empty()) {  // and so it is for all ranks
     if (is_last && std::exchange(pinned_are_due_, false)) refresh_pinned();
@@ -285,6 +291,7 @@ void LeaseRelease::passed_barrier() noexcept {
 void LeaseRelease::acquire_from_some(const Signature& signature, std::uint32_t site) {
   const SignalSection section;
   const events::Span span(events::Kind::acquire);
+  come_to(site);
   if (!signature.empty()) {
     acquire_notices(signature, site);
     return refresh_pinned();

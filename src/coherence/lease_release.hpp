@@ -183,6 +183,7 @@ class LeaseRelease {
   Exclusive& exclusive() noexcept;
   void acquire_blocks(const Signature& signature, std::uint32_t site);
   void acquire_shown(fabric::Rank rank, std::uint32_t site);
+  void come_to(std::uint32_t site) noexcept;
   void acquire_unshown();
   bool is_known(const WriteNotice& notice) noexcept;
   void acquire_notices(const Signature& signature, std::uint32_t site);
@@ -206,6 +207,7 @@ class LeaseRelease {
   fiber::Mutex release_fence_;              ///< one at a time: nobody may take another's writes for published
   SignatureExchange& exchange_;
   Sites sites_;  ///< of acquires
+  std::atomic<std::uint8_t> place_{0};  ///< of the last one: Sites::place_of
   // Where segments are causal.
   std::atomic<bool> causal_{false};  ///< from the first such segment on
   std::uint64_t turn_ = 0;           ///< under the release fence: see SignatureExchange::set_turn

@@ -124,7 +124,7 @@ void LeaseSegment::fault(vm::BlockIndex index, bool write) {
     const bool is_learnt = arrival == block.learnt_arrival;
     if (is_learnt) {
       if (write) prepare_write(index, block);
-      if (open(index, 1, wanted) != 0) break;
+      if (write ? open_with_neighbours(index, first_touch) : open(index, 1, wanted) != 0) break;
       if (!dials_.causal) continue;
     }
     // Both may wait for a release that waits for this block, here or elsewhere.
@@ -139,8 +139,7 @@ void LeaseSegment::fault(vm::BlockIndex index, bool write) {
     if (pages_.access(index) >= wanted) return;
     if (strong(index)) return become_strong();
   }
-  if (write) return open_ahead(index, first_touch);
-  if (was_fetched) read_ahead(index);
+  if (!write && was_fetched) read_ahead(index);
 }
 
 /// Under the block's state lock; it is about to be opened for writing.
@@ -149,24 +148,35 @@ void LeaseSegment::learn_written(Block& block) noexcept {
     block.written_after |= block.closed_after | block.read_after;
 }
 
-/// Who writes block after block is spared most of the faults: as many blocks as are open before this one are
-/// opened behind it, unless their bytes would have to be fetched. One that is not written then is a copy and
-/// a comparison too many. \param first_touch this rank had never used the block that it faulted on; the same
-/// may hold of the next
-void LeaseSegment::open_ahead(std::uint64_t index, bool first_touch) {
-  std::uint64_t before = 0;
-  while (before < dials_.open_ahead && before < index &&
-         pages_.access(index - before - 1) == vm::Access::write)
-    ++before;
-  const std::uint64_t end = std::min(index + 1 + before, blocks());
-  std::uint64_t next = index + 1;
+/// With `busy`, of a block that is ready to be written. Opens it, and with it those around it that probably are
+/// written now as well, unless their bytes would have to be fetched: those that were written between the same
+/// two fences the last time that this rank came from this place; and, where it writes block after block, as
+/// many behind it as are open before it. One that is not written then is a copy and a comparison too many.
+/// \param first_touch this rank had never used the block; the same may hold of the next
+/// \returns false: it has become too old meanwhile
+bool LeaseSegment::open_with_neighbours(std::uint64_t index, bool first_touch) {
+  const std::uint8_t place = space_.place_.load(std::memory_order_relaxed);
+  const std::uint32_t written_in = states_[index].written_in[place];
+  const bool is_known = written_in != Block::never && written_in != Block::not_there;
+  const std::uint64_t reach = std::min(dials_.open_ahead, open_ahead_most);
+  const auto is_open = [&](std::uint64_t at) { return pages_.access(at) == vm::Access::write; };
+  std::uint64_t open_before = 0;
+  while (open_before < reach && open_before < index && is_open(index - open_before - 1)) ++open_before;
+  std::array<std::uint64_t, 2 * open_ahead_most + 1> ready{};
+  std::size_t count = 0;
   const ScopeExit unlock([&]() noexcept {
-    while (next > index + 1) states_[--next].busy.unlock();
+    for (std::size_t i = 0; i < count; ++i) {
+      if (ready[i] != index) states_[ready[i]].busy.unlock();
+    }
   });
-  for (; next < end && states_[next].busy.try_lock(); ++next) {
+  const auto prepare = [&](std::uint64_t next, bool is_in_a_row) {
     Block& block = states_[next];
+    if (!block.busy.try_lock()) return false;
     const auto is_wanted = [&] {
-      if (strong(next) || pages_.access(next) == vm::Access::write) return false;
+      const std::uint32_t then = block.written_in[place];
+      if (strong(next) || is_open(next) ||
+          (!(is_known && then == written_in) && !(is_in_a_row && then == Block::never)))
+        return false;
       const StateGuard guard(block.state);
       const bool is_news = first_touch && !block.seen;
       if ((!usable(next, block) && !is_news) || block.probed) return false;
@@ -175,21 +185,39 @@ void LeaseSegment::open_ahead(std::uint64_t index, bool first_touch) {
     };
     if (!is_wanted()) {
       block.busy.unlock();
-      break;
+      return false;
     }
+    ready[count++] = next;
     make_usable(next, block);
     if (block.cooled) learn_gap(block);
     prepare_write(next, block);
+    return true;
+  };
+  for (std::uint64_t step = 1; step <= std::min(reach, index); ++step)
+    if (!is_open(index - step) && !prepare(index - step, false)) break;
+  std::reverse(ready.begin(), ready.begin() + static_cast<std::ptrdiff_t>(count));
+  ready[count++] = index;
+  for (std::uint64_t step = 1; step <= reach && index + step < blocks(); ++step)
+    if (!is_open(index + step) && !prepare(index + step, step <= open_before)) break;
+  bool is_done = false;
+  std::uint64_t opened = 0;
+  for (std::size_t first = 0; first < count;) {
+    std::size_t last = first + 1;
+    while (last < count && ready[last] == ready[last - 1] + 1) ++last;
+    const std::uint64_t run = open(ready[first], last - first, vm::Access::write);
+    is_done = is_done || (ready[first] <= index && index < ready[first] + run);
+    note_opening(ready[first], run, count);
+    opened += run;
+    first = last;
   }
-  const std::uint64_t opened = open(index + 1, next - index - 1, vm::Access::write);
-  Counters::add(counters_.opened_ahead, opened);
-  note_opening(index, 1 + opened);
+  Counters::add(counters_.opened_ahead, opened - (is_done ? 1 : 0));
+  return is_done;
 }
 
-/// With `busy`, of blocks in a row that are opened for writing at once.
-void LeaseSegment::note_opening(std::uint64_t first, std::uint64_t count) noexcept {
+/// With `busy`, of blocks in a row that are opened for writing. \param together so many with one fault or acquire
+void LeaseSegment::note_opening(std::uint64_t first, std::uint64_t count, std::uint64_t together) noexcept {
   for (std::uint64_t index = first; index < first + count; ++index)
-    states_[index].opened_with = static_cast<std::uint8_t>(std::min<std::uint64_t>(count, 255));
+    states_[index].opened_with = static_cast<std::uint8_t>(std::min<std::uint64_t>(together, 255));
 }
 
 /// With `busy`.

@@ -126,10 +126,11 @@ class LeaseSegment final : public vm::FaultHandler {
 
   // Faults (lease_segment.cpp).
   static constexpr std::uint32_t read_ahead_most = 64;
+  static constexpr std::uint32_t open_ahead_most = 64;
   void fetch(std::uint64_t index, Block& block);
   void make_usable(std::uint64_t index, Block& block);
-  void open_ahead(std::uint64_t index, bool first_touch);
-  void note_opening(std::uint64_t first, std::uint64_t count) noexcept;
+  bool open_with_neighbours(std::uint64_t index, bool first_touch);
+  void note_opening(std::uint64_t first, std::uint64_t count, std::uint64_t together) noexcept;
   void read_ahead(std::uint64_t index);
   struct Source {
     fabric::Rank rank;
@@ -164,6 +165,7 @@ class LeaseSegment final : public vm::FaultHandler {
   bool release(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
   bool release_at_home(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
   void found_unchanged(Block& block) noexcept;
+  void found_written(Block& block) const noexcept;
   void found_changed(std::uint64_t index, Block& block) noexcept;
   bool found_closed(Block& block) noexcept;
   void opened_for_nothing(Block& block) noexcept;

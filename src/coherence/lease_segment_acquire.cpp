@@ -263,7 +263,7 @@ void LeaseSegment::open_refreshed(std::uint64_t first, std::uint64_t count, Site
       const StateGuard guard(block.state);
       block.opened_after = site;
     }
-    if (!is_open && access == vm::Access::write) note_opening(begin, next - begin);
+    if (!is_open && access == vm::Access::write) note_opening(begin, next - begin, next - begin);
     if (!is_open) open(begin, next - begin, access);
     begin = next;
   }

@@ -114,6 +114,7 @@ bool LeaseSegment::release_at_home(std::uint64_t index, Block& block, std::vecto
   const auto publish_here = [&] {
     if (events::wants(events::sharing) && block.has_twin) [[unlikely]]
       note_writes(index, false);
+    found_written(block);
     renew_published_twin(index);
     publish_at_home(index, block, notices);
     Counters::add(counters_.fast_releases);
@@ -150,6 +151,7 @@ bool LeaseSegment::release_at_home(std::uint64_t index, Block& block, std::vecto
     return true;
   }
   if (is_time_for_sole(block)) {
+    found_written(block);
     publish_as_sole(index, block, notices);
     return false;
   }
@@ -161,12 +163,19 @@ bool LeaseSegment::release_at_home(std::uint64_t index, Block& block, std::vecto
 /// With `busy`; of an open block that a release found unchanged.
 void LeaseSegment::found_unchanged(Block& block) noexcept {
   if (block.pinned) return;
+  std::uint32_t& written_in = block.written_in[space_.place_.load(std::memory_order_relaxed)];
+  if (written_in == Block::never) written_in = Block::not_there;
   bool is_due = ++block.unchanged >= dials_.cool_after << block.patience;
   {
     const StateGuard guard(block.state);
     is_due = is_due || block.opened_after != 0;  // too early, by an acquire
   }
   block.due_to_close.store(is_due, std::memory_order_relaxed);
+}
+
+/// With `busy`, of a block that was written since the last release that looked at it.
+void LeaseSegment::found_written(Block& block) const noexcept {
+  block.written_in[space_.place_.load(std::memory_order_relaxed)] = fences();
 }
 
 /// With `busy`; of an open block that a release is about to publish.
@@ -258,6 +267,7 @@ bool LeaseSegment::merge_and_move(std::uint64_t index, Block& block, std::vector
     return block.dirty = block.has_twin = false;
   }
   found_changed(index, block);
+  found_written(block);
 
   const Taken taken = take_home(index, block);
   Counters::add(counters_.merges);

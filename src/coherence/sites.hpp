@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -30,6 +31,12 @@ class Sites {
       if (is_new || there == key) return SiteBits{1} << at;
     }
     return SiteBits{1} << first;
+  }
+
+  /// Places, coarser: where one of a few will do.
+  static constexpr unsigned places = 8;
+  static std::uint8_t place_of(SiteBits bit) noexcept {
+    return static_cast<std::uint8_t>(static_cast<unsigned>(std::countr_zero(bit)) % places);
   }
 
  private:
