@@ -2,6 +2,7 @@
 # installed by scripts/install-deps.
 #
 #   make build          the library and the command, at build/bin/craton
+#   make apps           and the programs of bench/apps, for scripts/bench-apps
 #   make demo           builds, then runs OpenMP programs over four ranks, beside libgomp
 #   make check          everything that must hold: format, analysis, tests, sanitizers, fuzzing
 #   make check-STEP     one step of it, as in make check-tidy (scripts/check --list)
@@ -19,12 +20,17 @@ PREFIX ?= /usr/local
 # A target a folder: the tests and benchmarks are not built for somebody who wants to run the command.
 PRODUCT := src/all tools/craton/all examples/all craton_manual
 
-.PHONY: build demo check bench docs install format install-deps clean
+.PHONY: build apps demo check bench docs install format install-deps clean
 
 build:
 	@scripts/install-deps build
 	@cmake --preset release --log-level=WARNING
 	@cmake --build --preset release --target $(PRODUCT)
+
+apps: build
+	@scripts/install-deps apps
+	@cmake --preset release --log-level=WARNING
+	@cmake --build --preset release --target bench/apps/all
 
 demo: build
 	@scripts/demo

@@ -55,8 +55,8 @@ struct Dials {
   /// A release at home makes other copies old for good: then the home writes the block without a twin and
   /// without telling anybody, until somebody asks. With Release::fast, leases and `hot_blocks`.
   bool sole_copies = true;
-  /// How far on either side of its own a fault opens blocks, 64 at most: to be written, where they were written
-  /// together before, or those before it are; to be read, where those before it were fetched too.
+  /// How far on either side of its own a fault opens blocks, 64 at most: to be written, where they were
+  /// written together before, or those before it are; to be read, where those before it were fetched too.
   std::uint32_t open_ahead = 32;
   std::uint32_t read_ahead = 16;
   /// Blocks that were read after earlier acquires at the same place are brought up to date at the acquire.

@@ -231,6 +231,7 @@ void LeaseRelease::acquire_shown(fabric::Rank rank, std::uint32_t site) {
 }
 
 void LeaseRelease::come_to(std::uint32_t site) noexcept {
+  if (site == no_place) return;
   place_.store(Sites::place_of(sites_.bit_of(site)), std::memory_order_relaxed);
 }
 

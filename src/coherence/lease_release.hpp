@@ -141,6 +141,10 @@ class LeaseRelease {
   Counters& counters() noexcept { return counters_; }
   /// Of all ranks, that told anything and whose notices this rank has acquired.
   std::uint64_t barriers() const noexcept { return barriers_.load(std::memory_order_acquire); }
+  /// The version of what a rank shows that this rank has acquired: SignatureExchange::look. Any thread.
+  std::uint64_t acquired(fabric::Rank rank) const noexcept {
+    return acquired_[rank].load(std::memory_order_acquire);
+  }
   /// Write notices in what a barrier tells, at most.
   std::size_t barrier_capacity() const noexcept { return known_.capacity(); }
   /// Of this rank, in all.
@@ -206,7 +210,7 @@ class LeaseRelease {
   std::atomic<Timestamp> min_write_ts_{0};  ///< of all that this rank has acquired
   fiber::Mutex release_fence_;              ///< one at a time: nobody may take another's writes for published
   SignatureExchange& exchange_;
-  Sites sites_;  ///< of acquires
+  Sites sites_;                         ///< of acquires
   std::atomic<std::uint8_t> place_{0};  ///< of the last one: Sites::place_of
   // Where segments are causal.
   std::atomic<bool> causal_{false};  ///< from the first such segment on

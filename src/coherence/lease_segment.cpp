@@ -148,10 +148,10 @@ void LeaseSegment::learn_written(Block& block) noexcept {
     block.written_after |= block.closed_after | block.read_after;
 }
 
-/// With `busy`, of a block that is ready to be written. Opens it, and with it those around it that probably are
-/// written now as well, unless their bytes would have to be fetched: those that were written between the same
-/// two fences the last time that this rank came from this place; and, where it writes block after block, as
-/// many behind it as are open before it. One that is not written then is a copy and a comparison too many.
+/// With `busy`, of a block that is ready to be written. Opens it, and with it those around it that probably
+/// are written now as well, unless their bytes would have to be fetched: those that were written between the
+/// same two fences the last time that this rank came from this place; and, where it writes block after block,
+/// as many behind it as are open before it. One that is not written then is a copy and a comparison too many.
 /// \param first_touch this rank had never used the block; the same may hold of the next
 /// \returns false: it has become too old meanwhile
 bool LeaseSegment::open_with_neighbours(std::uint64_t index, bool first_touch) {
@@ -214,7 +214,8 @@ bool LeaseSegment::open_with_neighbours(std::uint64_t index, bool first_touch) {
   return is_done;
 }
 
-/// With `busy`, of blocks in a row that are opened for writing. \param together so many with one fault or acquire
+/// With `busy`, of blocks in a row that are opened for writing. \param together so many with one fault or
+/// acquire
 void LeaseSegment::note_opening(std::uint64_t first, std::uint64_t count, std::uint64_t together) noexcept {
   for (std::uint64_t index = first; index < first + count; ++index)
     states_[index].opened_with = static_cast<std::uint8_t>(std::min<std::uint64_t>(together, 255));

@@ -10,6 +10,9 @@
 
 namespace craton::coherence {
 
+/// The place of an acquire that the program knows nothing of.
+inline constexpr std::uint32_t no_place = 0x68656172U;
+
 /// A set of places.
 using SiteBits = std::uint64_t;
 

@@ -13,8 +13,6 @@
 namespace craton::space {
 
 namespace {
-/// Of its acquires, for what prefetching learns: none of the program's.
-constexpr std::uint32_t heartbeat_site = 0x68656172U;
 /// A beat of a twentieth of the time.
 constexpr TimeNs rest_beats = 19;
 }  // namespace
@@ -25,7 +23,7 @@ Heartbeat::Heartbeat(fabric::Fabric& fabric, coherence::LeaseRelease& protocol, 
       protocol_(protocol),
       board_(board),
       interval_ns_(interval_ns),
-      seen_(fabric.size(), 0) {
+      acquired_seen_(fabric.size(), 0) {
   if (interval_ns_ == 0 || fabric_.size() == 1) return;
   // Signals are for the program's own threads.
   sigset_t all;
@@ -92,10 +90,11 @@ void Heartbeat::beat() {
   if (barriers != std::exchange(barriers_seen_, barriers)) return;
   for (fabric::Rank rank = 0; rank < fabric_.size(); ++rank) {
     if (rank == fabric_.rank()) continue;
-    const std::uint64_t shown = board_.version(rank);
-    if (shown == seen_[rank]) continue;
-    protocol_.acquire(rank, heartbeat_site);
-    seen_[rank] = shown;
+    const std::uint64_t acquired = protocol_.acquired(rank);
+    if (acquired != std::exchange(acquired_seen_[rank], acquired)) continue;
+    if (board_.version(rank) == acquired) continue;
+    protocol_.acquire(rank, coherence::no_place);
+    acquired_seen_[rank] = protocol_.acquired(rank);
   }
 }
 

@@ -3,9 +3,10 @@
 /// while publishes what it wrote and acquires what others have published, so that a program that spins on a
 /// plain variable goes on.
 ///
-/// A kernel thread of the rank. A beat is a release, unless there was one since the last beat, and for each
-/// other rank a get of eight bytes, and an acquire where that one has published something, unless there was a
-/// barrier of all ranks. However long a beat takes, beats take no more than a twentieth of the time.
+/// A kernel thread of the rank. A beat is a release, unless there was one since the last beat, and, unless
+/// there was a barrier of all ranks, for each other rank from which no thread has acquired since a get of
+/// eight bytes, and an acquire where that one has published something. However long a beat takes, beats take
+/// no more than a twentieth of the time.
 #pragma once
 
 #include <atomic>
@@ -52,7 +53,7 @@ class Heartbeat {
   SignatureBoard& board_;
   const TimeNs interval_ns_;
   // As of the last beat.
-  std::vector<std::uint64_t> seen_;  ///< what each rank showed
+  std::vector<std::uint64_t> acquired_seen_;  ///< by rank: LeaseRelease::acquired
   std::uint64_t releases_seen_ = 0;
   std::uint64_t barriers_seen_ = 0;
   std::mutex also_lock_;
