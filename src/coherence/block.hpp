@@ -86,8 +86,8 @@ struct Block {
   std::uint8_t patience;     ///< how much longer it stays open than others: see LeaseSegment::learn_gap
   bool rarely_written;       ///< so seldom that it is best closed by the release that publishes it
   std::uint8_t opened_with;  ///< so many blocks, itself among them, by one fault or acquire
-  /// By place of the acquire before (Sites::place_of): LeaseSegment::fences when a release found that it had
-  /// been written after it.
+  /// By place of the acquire before (Sites::place_of): the number of the program's release that found, or was
+  /// to find, that it had been written after it.
   std::array<std::uint32_t, Sites::places> written_in;
   static constexpr std::uint32_t never = 0;                      ///< no release has looked at it there
   static constexpr std::uint32_t not_there = ~std::uint32_t{0};  ///< it was open, and never found written

@@ -85,15 +85,15 @@ bool LeaseRelease::has_writes() const noexcept {
 }
 
 /// With the release fence.
-void LeaseRelease::publish_all(const Turn& turn, std::vector<WriteNotice>& notices) {
+void LeaseRelease::publish_all(const Turn& turn, bool is_at_place, std::vector<WriteNotice>& notices) {
   Counters::add(counters_.releases);
   if (!turn.is_causal()) {
-    for (const auto& segment : segments_) segment->release_all(notices);
+    for (const auto& segment : segments_) segment->release_all(is_at_place, notices);
     return;
   }
   if (!turn.is_under_way()) return;  // there was nothing when it was to begin
   frozen_.store(true);
-  for (const auto& segment : segments_) segment->release_all(notices);
+  for (const auto& segment : segments_) segment->release_all(is_at_place, notices);
   frozen_.store(false);
   fabric_.notify();
 }
@@ -163,14 +163,14 @@ bool LeaseRelease::show_if_published(std::uint64_t& shown) {
   return true;
 }
 
-void LeaseRelease::release() {
+void LeaseRelease::release(bool is_at_place) {
   const SignalSection section;
   const events::Span span(events::Kind::release);
   if (listener_ != nullptr) listener_->before_release();
   const std::lock_guard fence(release_fence_);
   const Turn turn(*this, has_writes());
   std::vector<WriteNotice> notices;
-  publish_all(turn, notices);
+  publish_all(turn, is_at_place, notices);
   const std::lock_guard lock(known_lock_);
   learn(notices, 0);
   show();
@@ -196,7 +196,7 @@ Signature LeaseRelease::release_to_all() {
   const std::lock_guard fence(release_fence_);
   const Turn turn(*this, has_writes());
   std::vector<WriteNotice> notices;
-  publish_all(turn, notices);
+  publish_all(turn, true, notices);
   const std::lock_guard lock(known_lock_);
   learn(notices, 0);
   if (turn.is_causal()) show();  // to those who are not at the barrier yet

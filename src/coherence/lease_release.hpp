@@ -100,8 +100,9 @@ class LeaseRelease {
   LeaseSegment& segment(SegmentId id) noexcept { return segments_[id]; }
 
   /// The release fence: what this rank's threads wrote before it is published, and others who look at this
-  /// rank's signature learn of it. Blocks.
-  void release();
+  /// rank's signature learn of it. Blocks. \param is_at_place false: the program knows nothing of it, and
+  /// what is learnt of when blocks are written goes on as if it had not been
+  void release(bool is_at_place = true);
   /// The acquire fence: afterwards this rank sees what `rank` had published. Blocks.
   /// \param site where in the program it is, for what prefetching learns
   void acquire(fabric::Rank rank, std::uint32_t site = 0);
@@ -178,7 +179,7 @@ class LeaseRelease {
 
   static void arrived(void* self, fabric::Rank source, const std::byte* payload, std::size_t bytes) noexcept;
   void send(Message kind, fabric::Rank to, SegmentId segment, std::uint64_t block, std::uint64_t value);
-  void publish_all(const Turn& turn, std::vector<WriteNotice>& notices);
+  void publish_all(const Turn& turn, bool is_at_place, std::vector<WriteNotice>& notices);
   void learn(std::span<const WriteNotice> notices, Timestamp min_write_ts);
   Signature& all_known();
   void show();

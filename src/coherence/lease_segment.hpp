@@ -159,7 +159,7 @@ class LeaseSegment final : public vm::FaultHandler {
   void back_off(unsigned& round);
 
   // Releases (lease_segment_release.cpp).
-  void release_all(std::vector<WriteNotice>& notices);
+  void release_all(bool is_at_place, std::vector<WriteNotice>& notices);
   void close_due(std::vector<std::uint64_t>& close);
   void release_elsewhere(const std::vector<std::uint64_t>& indices, std::vector<WriteNotice>& notices);
   bool release(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
@@ -274,7 +274,9 @@ class LeaseSegment final : public vm::FaultHandler {
   ZeroedArray<Block> states_;
 
   StateLock list_lock_;
-  std::atomic<std::uint32_t> releases_{0};  ///< that had something to look at; one at a time counts
+  std::atomic<std::uint32_t> releases_{
+      0};                       ///< of the program's, that had something to look at; one at a time counts
+  std::uint32_t interval_ = 0;  ///< of releases: the number of the next one of the program's
   std::atomic<std::uint64_t> first_listed_{
       0};  ///< index plus one of the first dirty block; chained by next_listed
   std::atomic<bool> looks_are_dear_{false};  ///< what is open is more than the cache holds

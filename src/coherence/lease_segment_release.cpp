@@ -23,11 +23,12 @@ std::uint64_t bit_of(fabric::Rank rank) noexcept {
 
 }  // namespace
 
-void LeaseSegment::release_all(std::vector<WriteNotice>& notices) {
+void LeaseSegment::release_all(bool is_at_place, std::vector<WriteNotice>& notices) {
   // Where a release freezes, only the list's lock orders that with who has listed a block and looks: see
   // open().
   if (!dials_.causal && !has_writes()) return;
-  releases_.store(releases_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  interval_ = releases_.load(std::memory_order_relaxed) + 1;
+  if (is_at_place) releases_.store(interval_, std::memory_order_relaxed);
   std::vector<std::uint64_t> listed;
   std::vector<std::uint64_t> due;
   {
@@ -175,7 +176,7 @@ void LeaseSegment::found_unchanged(Block& block) noexcept {
 
 /// With `busy`, of a block that was written since the last release that looked at it.
 void LeaseSegment::found_written(Block& block) const noexcept {
-  block.written_in[space_.place_.load(std::memory_order_relaxed)] = fences();
+  block.written_in[space_.place_.load(std::memory_order_relaxed)] = interval_;
 }
 
 /// With `busy`; of an open block that a release is about to publish.

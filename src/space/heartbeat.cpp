@@ -15,6 +15,11 @@ namespace craton::space {
 namespace {
 /// A beat of a twentieth of the time.
 constexpr TimeNs rest_beats = 19;
+/// Nor is anything published for a rank that has done so itself before so many times as long as that takes,
+/// as it publishes the same again when it comes to its barrier. A program that spins waits no longer than
+/// this.
+constexpr TimeNs quiet_releases = 49;
+constexpr TimeNs longest_quiet_ns = 500'000'000;
 }  // namespace
 
 Heartbeat::Heartbeat(fabric::Fabric& fabric, coherence::LeaseRelease& protocol, SignatureBoard& board,
@@ -81,10 +86,16 @@ void Heartbeat::run() {
 void Heartbeat::beat() {
   coherence::Counters& counters = protocol_.counters();
   const std::uint64_t releases = counters.releases.load(std::memory_order_relaxed);
-  if (releases == std::exchange(releases_seen_, releases)) {
+  const TimeNs now_ns = fabric_.clock().now_ns();
+  if (releases != std::exchange(releases_seen_, releases)) {
+    released_ns_ = now_ns;
+    release_cost_ns_ -= release_cost_ns_ / 16;  // another phase of the program may have less to publish
+  } else if (now_ns - released_ns_ >= std::min(quiet_releases * release_cost_ns_, longest_quiet_ns)) {
     coherence::Counters::add(counters.heartbeats);
-    protocol_.release();
+    protocol_.release(false);
     ++releases_seen_;
+    released_ns_ = fabric_.clock().now_ns();
+    release_cost_ns_ = released_ns_ - now_ns;
   }
   const std::uint64_t barriers = protocol_.barriers();
   if (barriers != std::exchange(barriers_seen_, barriers)) return;

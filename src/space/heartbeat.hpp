@@ -3,10 +3,10 @@
 /// while publishes what it wrote and acquires what others have published, so that a program that spins on a
 /// plain variable goes on.
 ///
-/// A kernel thread of the rank. A beat is a release, unless there was one since the last beat, and, unless
-/// there was a barrier of all ranks, for each other rank from which no thread has acquired since a get of
-/// eight bytes, and an acquire where that one has published something. However long a beat takes, beats take
-/// no more than a twentieth of the time.
+/// A kernel thread of the rank. A beat is a release, unless there was one since the last beat, or so lately
+/// that it would cost more than it is worth, and, unless there was a barrier of all ranks, for each other
+/// rank from which no thread has acquired since a get of eight bytes, and an acquire where that one has
+/// published something. However long a beat takes, beats take no more than a twentieth of the time.
 #pragma once
 
 #include <atomic>
@@ -55,6 +55,8 @@ class Heartbeat {
   // As of the last beat.
   std::vector<std::uint64_t> acquired_seen_;  ///< by rank: LeaseRelease::acquired
   std::uint64_t releases_seen_ = 0;
+  TimeNs released_ns_ = 0;      ///< when the last release was seen, or done
+  TimeNs release_cost_ns_ = 0;  ///< of those that were done
   std::uint64_t barriers_seen_ = 0;
   std::mutex also_lock_;
   Also also_ = nullptr;
