@@ -105,6 +105,7 @@ void LeaseRelease::learn(std::span<const WriteNotice> notices, Timestamp min_wri
   learnt_min_ = std::max(learnt_min_, min_write_ts);
   known_.raise_min(min_write_ts);
   news_.insert(news_.end(), notices.begin(), notices.end());
+  if (news_.size() > known_.capacity()) all_known();  // of a rank that acquires and shows nothing
   known_is_shown_ = false;
   has_news_.store(true, std::memory_order_release);
 }

@@ -130,6 +130,7 @@ class LeaseSegment final : public vm::FaultHandler {
   void fetch(std::uint64_t index, Block& block);
   void make_usable(std::uint64_t index, Block& block);
   bool open_with_neighbours(std::uint64_t index, bool first_touch);
+  bool open_to_write(std::span<const std::uint64_t> indices, std::uint64_t wanted);
   void note_opening(std::uint64_t first, std::uint64_t count, std::uint64_t together) noexcept;
   void read_ahead(std::uint64_t index);
   struct Source {

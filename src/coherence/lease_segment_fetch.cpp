@@ -1,0 +1,168 @@
+/// \file
+/// Bringing a copy up to date: from where a notice says that a block is, or from its home, which extends its
+/// lease (dissertation, section 3.4.5).
+#include <algorithm>
+
+#include "base/assert.hpp"
+#include "base/events.hpp"
+#include "coherence/lease_release.hpp"
+#include "coherence/lease_segment.hpp"
+
+namespace craton::coherence {
+
+/// With `busy`. Afterwards the copy is as new as what this rank had acquired when it began.
+void LeaseSegment::fetch(std::uint64_t index, Block& block) {
+  const events::Span transfer(events::Kind::transfer, block_address(index));
+  const Source source = find_source(index, block);
+  if (source.written) {  // else what we have is right
+    expect_arrival(index, block);
+    const fabric::RegionId region = published_region();
+    if (block.dirty) {
+      CRATON_ASSERT(block.has_twin);
+      const ScratchPool::Buffer incoming(scratch_);
+      get_bytes(source.rank, region, index, incoming.data());
+      merge(index, source.rank, incoming.data());
+    } else {
+      get_bytes(source.rank, region, index, data(index));
+    }
+  }
+  note_copy(block, source);
+}
+
+/// The same for blocks in a row that are not dirty, those that come from one rank with one get, all of them
+/// at a time.
+void LeaseSegment::fetch_run(std::uint64_t first, std::span<Source> sources) {
+  const events::Span transfer(events::Kind::transfer, block_address(first));
+  waits_.run(sources.size(), [&](std::size_t i) { sources[i] = find_source(first + i, states_[first + i]); });
+  fabric::Completion arrived;
+  for (std::size_t begin = 0; begin < sources.size();) {
+    std::size_t end = begin + 1;
+    if (sources[begin].written) {
+      while (end < sources.size() && sources[end].written && sources[end].rank == sources[begin].rank) ++end;
+      fabric_.get(data(first + begin),
+                  {.rank = sources[begin].rank,
+                   .region = published_region(),
+                   .offset = (first + begin) * block_bytes_},
+                  (end - begin) * block_bytes_, arrived);
+      Counters::add(counters_.fetched_bytes, (end - begin) * block_bytes_);
+    }
+    begin = end;
+  }
+  waits_.wait(arrived);
+  for (std::size_t i = 0; i < sources.size(); ++i) note_copy(states_[first + i], sources[i]);
+}
+
+/// Where the bytes of a block are to be had: here, or from where notices told of, or where its home is.
+LeaseSegment::Source LeaseSegment::find_source(std::uint64_t index, Block& block) {
+  settle(index, block);
+  const Timestamp min_write_ts = space_.min_write_ts_.load(std::memory_order_acquire);
+  {
+    const StateGuard guard(block.state);
+    // Closed, but not old: a release has merged it since, and it may be newer than what notices told of.
+    if (usable(index, block))
+      return {.rank = fabric_.rank(),
+              .write_ts = block.copy_write_ts,
+              .read_ts = block.copy_read_ts,
+              .written = false};
+    // From now on a message that drops the copy drops also the one that we are about to get.
+    block.dropped = false;
+    block.fetched = true;
+    const bool known = !directory() && block.source_write_ts != 0 &&
+                       block.source_write_ts >= block.required_ts && block.source_read_ts >= min_write_ts;
+    if (known) {
+      Counters::add(counters_.fast_reads);
+      return {.rank = block.source,
+              .write_ts = block.source_write_ts,
+              .read_ts = block.source_read_ts,
+              .written = true};
+    }
+  }
+  const Source source = ask_home(index, block);
+  Counters::add(source.written ? counters_.slow_reads : counters_.zero_reads);
+  return source;
+}
+
+void LeaseSegment::note_copy(Block& block, const Source& source) {
+  const StateGuard guard(block.state);
+  block.copy_write_ts = source.write_ts;
+  block.copy_read_ts = source.read_ts;
+}
+
+/// Finds the home and gets its leave to read the block there: a lease that reaches beyond all that this rank
+/// has acquired, or a place among the sharers. No lock is taken: a writer that has not seen our extension
+/// makes it fail.
+LeaseSegment::Source LeaseSegment::ask_home(std::uint64_t index, Block& block) {
+  const fabric::Rank self = fabric_.rank();
+  const auto next_of_own = [&] {
+    const std::uint64_t own = words_.own_link(index);
+    CRATON_ASSERT(link::is_rank(own));
+    return link::rank(own);
+  };
+  const fabric::Rank first = floating() ? next_of_own() : fixed_home(index);
+  const auto found = [&](fabric::Rank home) {
+    // Next time the way is shorter. Others change our link only while we hold or have the lock.
+    if (floating() && home != first) words_.exchange_link(self, index, link::to(first), link::to(home));
+  };
+  const std::uint64_t own_bit = std::uint64_t{1} << std::min<fabric::Rank>(self, 63);
+  Timestamp lease = 0;
+  fabric::Rank at = first;
+  for (unsigned round = 0;;) {
+    const BlockWords words = words_.get(at, index);
+    if (floating() && !lease::is_open(words.lease)) {
+      if (link::is_rank(words.link)) {
+        at = link::rank(words.link) == self ? next_of_own() : link::rank(words.link);
+      } else {
+        back_off(round);  // it is changing hands
+      }
+      continue;
+    }
+    if (directory()) {
+      if ((words.sharers & own_bit) == 0 &&
+          words_.exchange_sharers(at, index, words.sharers, words.sharers | own_bit) != words.sharers)
+        continue;
+      // Whoever publishes changes the lease first, then asks for the sharers: what the lease says now, after
+      // we are among them, we are told when it changes.
+      const BlockWords now = words_.get(at, index);
+      if (floating() && !lease::is_open(now.lease)) continue;
+      found(at);
+      return {.rank = at,
+              .write_ts = now.write_ts,
+              .read_ts = lease::time(now.lease),
+              .written = (now.lease & lease::written) != 0};
+    }
+    const Timestamp until = lease::time(words.lease);
+    if (lease::is_sole(words.lease)) {
+      const Timestamp next = checked_timestamp(std::max(share(at, index) + dials_.lease, until));
+      words_.exchange_lease(at, index, words.lease,
+                            lease::open_until(next) | (lease::marks(words.lease) & ~lease::sole));
+      continue;
+    }
+    if (lease == 0) lease = lease_for(block, words.write_ts);
+    const Timestamp wanted =
+        std::max(space_.min_write_ts_.load(std::memory_order_acquire), words.write_ts) + lease;
+    if (until < wanted) {
+      const std::uint64_t extended = lease::open_until(checked_timestamp(wanted)) | lease::marks(words.lease);
+      if (words_.exchange_lease(at, index, words.lease, extended) != words.lease) continue;
+    }
+    found(at);
+    return {.rank = at,
+            .write_ts = words.write_ts,
+            .read_ts = std::max(until, wanted),
+            .written = (words.lease & lease::written) != 0};
+  }
+}
+
+/// By how much a lease is to be extended: by twice as much as the last time where the block was not written
+/// since, so that what is only read is soon asked for no more (after Tardis 2.0, Yu et al. 2016, section IV).
+Timestamp LeaseSegment::lease_for(Block& block, Timestamp write_ts) const noexcept {
+  constexpr unsigned doublings_most = 10;
+  const StateGuard guard(block.state);
+  if (write_ts != block.copy_write_ts) {
+    block.lease_doublings = 0;
+  } else if (block.lease_doublings < doublings_most) {
+    ++block.lease_doublings;
+  }
+  return dials_.lease << block.lease_doublings;
+}
+
+}  // namespace craton::coherence
