@@ -213,6 +213,25 @@ void LeaseRelease::acquire(fabric::Rank rank, std::uint32_t site) {
   refresh_pinned();
 }
 
+bool LeaseRelease::flush() {
+  const std::uint64_t shown = shown_.load(std::memory_order_acquire);
+  release();
+  bool has_moved = shown_.load(std::memory_order_acquire) != shown;
+  const SignalSection section;
+  const events::Span span(events::Kind::acquire);
+  std::vector<std::uint64_t> versions(fabric_.size());
+  exchange_.get_versions(versions);
+  for (fabric::Rank rank = 0; rank < fabric_.size(); ++rank) {
+    if (rank == fabric_.rank() || versions[rank] == acquired(rank)) continue;
+    acquire_shown(rank, no_place);
+    has_moved = true;
+  }
+  Counters::add(counters_.acquires);
+  acquire_unshown();
+  refresh_pinned();
+  return has_moved;
+}
+
 /// All but the pinned blocks. What this rank has acquired once it need not acquire again: who spins, and
 /// acquires each time that it looks, asks for no more than a word.
 void LeaseRelease::acquire_shown(fabric::Rank rank, std::uint32_t site) {

@@ -106,6 +106,9 @@ class LeaseRelease {
   /// The acquire fence: afterwards this rank sees what `rank` had published. Blocks.
   /// \param site where in the program it is, for what prefetching learns
   void acquire(fabric::Rank rank, std::uint32_t site = 0);
+  /// A release, and an acquire from all ranks, that are looked at together. Blocks. \returns false: nothing
+  /// was published, nor is there anything of others that this rank had not acquired
+  bool flush();
 
   /// The halves of a barrier of all ranks: the release fence, whose signature goes to all, and the acquire
   /// fence, with the signatures of all; an empty one where no rank has anything to tell. Between them threads

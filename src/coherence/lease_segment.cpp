@@ -253,6 +253,7 @@ void LeaseSegment::pin(vm::BlockIndex index) {
     // `busy`.
     const StateGuard guard(pinned_lock_);
     pinned_.push_back(index);
+    pins_.store(pinned_.size());
   }
   {
     // Before it is open: no release waits for it.
@@ -280,6 +281,7 @@ void LeaseSegment::unpin(vm::BlockIndex index) {
   }
   const StateGuard guard(pinned_lock_);
   std::erase(pinned_, index);
+  pins_.store(pinned_.size());
 }
 
 /// With `busy`. Makes blocks in a row accessible, up to the first whose copy has become too old meanwhile.

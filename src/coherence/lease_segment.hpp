@@ -286,6 +286,7 @@ class LeaseSegment final : public vm::FaultHandler {
   fiber::Mutex expiry_fence_;  ///< from the moment a copy leaves the heap until it is closed
   StateLock pinned_lock_;
   std::vector<std::uint64_t> pinned_;
+  std::atomic<std::size_t> pins_{0};  ///< how many these are, for who has not the lock
 
   ScratchPool scratch_;
 };

@@ -270,6 +270,7 @@ void LeaseSegment::open_refreshed(std::uint64_t first, std::uint64_t count, Site
 }
 
 void LeaseSegment::refresh_pinned() {
+  if (pins_.load() == 0) return;  // a block that this acquire has left open was counted before it was pinned
   std::vector<std::uint64_t> pinned;
   {
     const StateGuard guard(pinned_lock_);

@@ -27,6 +27,9 @@ class SignatureExchange {
   /// what the caller has seen, and acquired, 0 at first; grows each time that something is shown. Gets what
   /// is returned; if that is the same, an empty signature is \throws Error peer_lost
   virtual Signature look(fabric::Rank rank, std::uint64_t& version) = 0;
+  /// The versions of what all ranks show now, asked for together. \param versions one a rank. Any thread;
+  /// blocks. \throws Error peer_lost
+  virtual void get_versions(std::span<std::uint64_t> versions) = 0;
 
   /// Says whether a release of this rank is under way: an odd number from before its first write can be
   /// fetched until all of them are shown, an even one otherwise. It never falls. Any thread, one at a time.

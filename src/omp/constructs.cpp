@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/futex.hpp"
+#include "omp/polling.hpp"
 #include "omp/runtime.hpp"
 
 namespace craton::omp {
@@ -137,9 +139,15 @@ void flush() {
   Runtime* const here = runtime();
   if (here == nullptr || !here->unlock_publishes()) return;
   here->guard([&] {
-    space::Space& space = here->platform().space();
-    space.publish();
-    for (fabric::Rank rank = 0; rank < here->ranks(); ++rank) space.learn(rank);
+    constinit thread_local Polling polling;
+    const Clock& clock = here->platform().fabric().clock();
+    const TimeNs began_ns = clock.now_ns();
+    const bool found = here->platform().space().flush();
+    const TimeNs ended_ns = clock.now_ns();
+    if (!polling.is_to_sleep(found, began_ns, ended_ns, here->is_crowded())) return;
+    static constexpr std::atomic<std::uint32_t> never = 0;
+    futex_wait(never, 0, ended_ns + Polling::sleep_ns);
+    polling.woke(clock.now_ns());
   });
 }
 

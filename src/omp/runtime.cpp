@@ -165,8 +165,8 @@ Runtime::Runtime(Platform& platform, const Settings& settings)
   }
   seat_ = seat_of_rank(static_cast<std::uint32_t>(settings_.places.size()), ranks_before, ranks_here);
   spin_.looks = looks_before_sleep;
-  if (std::size_t{ranks_here} * settings_.threads_a_rank > processors().size())
-    spin_.looks = looks_if_crowded;
+  is_crowded_ = std::size_t{ranks_here} * settings_.threads_a_rank > processors().size();
+  if (is_crowded_) spin_.looks = looks_if_crowded;
   if (settings_.wait_policy == WaitPolicy::active) spin_.looks = looks_if_active;
   if (settings_.wait_policy == WaitPolicy::passive) spin_.looks = 0;
 }

@@ -43,6 +43,8 @@ class Runtime {
   std::uint32_t default_threads() const noexcept { return ranks_ * settings_.threads_a_rank; }
   const Icvs& initial_icvs() const noexcept { return initial_icvs_; }
   Spin spin() const noexcept { return spin_; }
+  /// The threads of this node's ranks are more than its processors.
+  bool is_crowded() const noexcept { return is_crowded_; }
   /// Where a thread in such a state sits; a count of 0: threads are not bound.
   Seat seat_of(const TeamState& state) const noexcept { return state.seat.count != 0 ? state.seat : seat_; }
   /// The calling thread may use the processors of its seat.
@@ -121,6 +123,7 @@ class Runtime {
   const fabric::HandlerId message_handler_;
   Icvs initial_icvs_;
   Seat seat_;  ///< of this rank
+  bool is_crowded_ = false;
   Spin spin_;
   fabric::RegionMemory memory_;
   Locks locks_;

@@ -18,6 +18,7 @@
 #include "base/function_ref.hpp"
 #include "base/line_writer.hpp"
 #include "base/signal_section.hpp"
+#include "omp/constructs.hpp"
 #include "omp/process.hpp"
 #include "omp/thread.hpp"
 #include "posix/atomics/libatomic.hpp"
@@ -49,17 +50,6 @@ void run_atomic(void* address, std::size_t bytes, Perform perform, void* state) 
   if (!program.others_run()) return perform(state, address);
   guarded(program,
           [&] { program.run_atomically(address, bytes, [&](void* target) { perform(state, target); }); });
-}
-
-/// What compilers make of a flush, and of a fence: this thread's writes become visible, and those of others
-/// to it.
-void flush() {
-  SharedProgram& program = *shared_program();
-  if (!program.others_run()) return;
-  guarded(program, [&] {
-    program.space().publish();
-    for (fabric::Rank rank = 0; rank < program.fabric().size(); ++rank) program.space().learn(rank);
-  });
 }
 
 void run_locked(void* address, FunctionRef<void()> body) {
@@ -150,7 +140,7 @@ void store_for_all(std::uint8_t& byte, std::uint8_t value) noexcept {
 void patch_program(SharedProgram& program) {
   SharedMemory shared;
   shared.hooks = {.atomic = &run_atomic,
-                  .flush = &flush,
+                  .flush = &omp::flush,
                   .locked = &run_locked,
                   .may_put_off = &may_put_off,
                   .put_off = &put_off};

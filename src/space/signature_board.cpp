@@ -83,10 +83,18 @@ void SignatureBoard::set_turn(std::uint64_t turn) {
 }
 
 void SignatureBoard::get_turns(std::span<std::uint64_t> turns) {
-  CRATON_ASSERT(turns.size() == fabric_.size());
+  get_words(turns, turn_at);
+}
+
+void SignatureBoard::get_versions(std::span<std::uint64_t> versions) {
+  get_words(versions, 0);
+}
+
+void SignatureBoard::get_words(std::span<std::uint64_t> words, std::uint64_t offset) {
+  CRATON_ASSERT(words.size() == fabric_.size());
   fabric::Completion completion;
   for (fabric::Rank rank = 0; rank < fabric_.size(); ++rank)
-    fabric_.get(&turns[rank], {.rank = rank, .region = region_, .offset = turn_at}, sizeof turns[rank],
+    fabric_.get(&words[rank], {.rank = rank, .region = region_, .offset = offset}, sizeof words[rank],
                 completion);
   coherence::wait_for(fabric_, completion);
 }

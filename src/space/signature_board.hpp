@@ -39,6 +39,7 @@ class SignatureBoard final : public coherence::SignatureExchange {
   coherence::Signature look(fabric::Rank rank, std::uint64_t& version) override;
   void set_turn(std::uint64_t turn) override;
   void get_turns(std::span<std::uint64_t> turns) override;
+  void get_versions(std::span<std::uint64_t> versions) override;
   /// A number that changes whenever a rank shows something else; 0: it has shown nothing yet. Blocks.
   /// \throws Error peer_lost
   std::uint64_t version(fabric::Rank rank);
@@ -51,6 +52,7 @@ class SignatureBoard final : public coherence::SignatureExchange {
   const std::size_t ring_bytes_;
   fabric::RegionMemory memory_;
   void set_head() noexcept;
+  void get_words(std::span<std::uint64_t> words, std::uint64_t offset);
 
   // Counted without wrapping.
   std::uint64_t first_;  ///< where what is shown begins

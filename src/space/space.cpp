@@ -352,6 +352,10 @@ void Space::publish() {
   protocol_.release();
 }
 
+bool Space::flush() {
+  return protocol_.flush();
+}
+
 void Space::learn(fabric::Rank rank) {
   if (rank != fabric_.rank()) protocol_.acquire(rank, ~std::uint32_t{0});
 }

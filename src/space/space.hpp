@@ -156,6 +156,9 @@ class Space {
   /// A release that others can learn of by learn(); for what is handed on otherwise than by a mutex or
   /// barrier. Blocks. \throws Error peer_lost
   void publish();
+  /// Publishes, and acquires what all others have published so far: what a program means by a flush. Blocks.
+  /// \returns false: there was nothing new either way \throws Error peer_lost
+  bool flush();
   /// Acquires what `rank` has published so far. Blocks. \throws Error peer_lost
   void learn(fabric::Rank rank);
   /// Keeps blocks accessible all the time: see coherence::LeaseSegment::pin. \throws Error invalid_argument

@@ -110,6 +110,38 @@ void spinning(RankSpace& rank, Strength strength, bool right) {
   rank.space.barrier().wait();
 }
 
+/// Data, then a flag, by plain stores and flushes, again and again: whoever sees the flag sees the data, and
+/// a flush that brings it says so.
+void flushing(RankSpace& rank) {
+  constexpr std::uint64_t rounds = 100;
+  const RacingWords words(rank, 2, Strength::release);
+  std::uint64_t& data = *words.at(0);
+  const std::atomic_ref flag(*words.at(1));
+  rank.space.barrier().wait();
+  for (std::uint64_t round = 1; round <= rounds; ++round) {
+    // The ranks take turns.
+    if (rank.rank() == round % rank.size()) {
+      data = round;
+      rank.check(rank.space.flush(), "there was nothing to publish");
+      flag.store(round, std::memory_order_relaxed);
+      static_cast<void>(rank.space.flush());
+    } else {
+      bool found = false;
+      while (flag.load(std::memory_order_relaxed) < round) found |= rank.space.flush();
+      rank.check(found, "the flag changed without a flush that found anything");
+      rank.check(data == round, "the data are of round " + std::to_string(data));
+    }
+    rank.space.barrier().wait();
+  }
+  // What a rank learns it shows in its turn, to those who know it already.
+  for (Rank round = 0; round < 2 * rank.size(); ++round) {
+    static_cast<void>(rank.space.flush());
+    rank.space.barrier().wait();
+  }
+  rank.check(!rank.space.flush(), "a flush found what there was not");
+  rank.space.barrier().wait();
+}
+
 struct Case {
   const char* name;
   void (*body)(RankSpace&);
@@ -132,6 +164,7 @@ constexpr Case cases[] = {
      [](RankSpace& rank) { plain_store_and_reduction(rank, Strength::automatic, true); }},
     {"SpinningWeak", [](RankSpace& rank) { spinning(rank, Strength::release, false); }},
     {"SpinningStrong", [](RankSpace& rank) { spinning(rank, Strength::strong, true); }},
+    {"Flushing", flushing},
     {"SpinningWithHeartbeat", [](RankSpace& rank) { spinning(rank, Strength::automatic, true); }, 2, beat_ns},
 };
 

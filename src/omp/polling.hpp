@@ -1,0 +1,42 @@
+/// \file
+/// A thread that flushes again and again, and finds nothing new, waits for another thread, in a loop of the
+/// program's own. Where there are more threads than processors it holds the one that the other needs, so it
+/// sleeps for a moment now and then. Not sched_yield(): beside a job that computes, that gives whole slices
+/// away.
+#pragma once
+
+#include "base/clock.hpp"
+
+namespace craton::omp {
+
+/// The decision alone, of one thread.
+class Polling {
+ public:
+  /// A look that came so long after the one before was of a thread that has done something meanwhile.
+  static constexpr TimeNs longest_gap_ns = 5'000;
+  /// How long a thread looks before it sleeps: as all waits do where processors are scarce; else rather more,
+  /// since a sleep takes longer than what it waits for may.
+  static constexpr TimeNs patience_if_crowded_ns = 20'000;
+  static constexpr TimeNs patience_ns = 200'000;
+  static constexpr TimeNs sleep_ns = 50'000;
+
+  /// After a flush. \param found anything new; \returns whether the thread is to sleep now
+  bool is_to_sleep(bool found, TimeNs began_ns, TimeNs ended_ns, bool is_crowded) noexcept {
+    const bool goes_on = !found && polls_ && began_ns - last_ns_ <= longest_gap_ns;
+    polls_ = !found;
+    last_ns_ = ended_ns;
+    if (!goes_on) {
+      since_ns_ = ended_ns;
+      return false;
+    }
+    return ended_ns - since_ns_ >= (is_crowded ? patience_if_crowded_ns : patience_ns);
+  }
+  void woke(TimeNs now_ns) noexcept { last_ns_ = now_ns; }
+
+ private:
+  bool polls_ = false;
+  TimeNs since_ns_ = 0;
+  TimeNs last_ns_ = 0;
+};
+
+}  // namespace craton::omp
