@@ -9,6 +9,7 @@
 
 #include "base/assert.hpp"
 #include "base/error.hpp"
+#include "base/runs.hpp"
 #include "base/scope_exit.hpp"
 #include "base/signal_section.hpp"
 #include "coherence/exclusive.hpp"
@@ -206,15 +207,13 @@ bool LeaseSegment::open_with_neighbours(std::uint64_t index, bool first_touch) {
 bool LeaseSegment::open_to_write(std::span<const std::uint64_t> indices, std::uint64_t wanted) {
   bool is_open = false;
   std::uint64_t opened = 0;
-  for (std::size_t first = 0; first < indices.size();) {
-    std::size_t last = first + 1;
-    while (last < indices.size() && indices[last] == indices[last - 1] + 1) ++last;
-    const std::uint64_t run = open(indices[first], last - first, vm::Access::write);
-    is_open = is_open || (indices[first] <= wanted && wanted < indices[first] + run);
-    note_opening(indices[first], run, indices.size());
-    opened += run;
-    first = last;
-  }
+  for_runs(indices, [&](std::span<const std::uint64_t> run) {
+    const std::uint64_t first = run.front();
+    const std::uint64_t count = open(first, run.size(), vm::Access::write);
+    is_open = is_open || (first <= wanted && wanted < first + count);
+    note_opening(first, count, indices.size());
+    opened += count;
+  });
   Counters::add(counters_.opened_ahead, opened - (is_open ? 1 : 0));
   return is_open;
 }

@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "base/assert.hpp"
+#include "base/runs.hpp"
 #include "base/scope_exit.hpp"
 #include "coherence/lease_release.hpp"
 #include "coherence/lease_segment.hpp"
@@ -210,18 +211,16 @@ void LeaseSegment::refresh_stale(Stale& stale, SiteBits site) {
   }
   const fabric::RegionId region = published_region();
   fabric::Completion completion;
-  for (std::size_t first = 0; first < fetches.size();) {
-    std::size_t last = first + 1;
-    while (last < fetches.size() && fetches[last].source.rank == fetches[first].source.rank &&
-           fetches[last].index == fetches[last - 1].index + 1 &&
-           fetches[last].to == fetches[last - 1].to + block_bytes_)
-      ++last;
-    fabric_.get(
-        fetches[first].to,
-        {.rank = fetches[first].source.rank, .region = region, .offset = fetches[first].index * block_bytes_},
-        (last - first) * block_bytes_, completion);
-    first = last;
-  }
+  const auto is_next = [](const Fetch& before, const Fetch& each) { return each.index == before.index + 1; };
+  const auto lies_behind = [&](const Fetch& before, const Fetch& each) {
+    return is_next(before, each) && each.source.rank == before.source.rank &&
+           each.to == before.to + block_bytes_;
+  };
+  for_runs(std::span(fetches), lies_behind, [&](std::span<const Fetch> run) {
+    const Fetch& first = run.front();
+    fabric_.get(first.to, {.rank = first.source.rank, .region = region, .offset = first.index * block_bytes_},
+                run.size() * block_bytes_, completion);
+  });
   waits_.wait(completion);
   for (const Fetch& each : fetches) {
     Block& block = states_[each.index];
@@ -233,12 +232,8 @@ void LeaseSegment::refresh_stale(Stale& stale, SiteBits site) {
       if (!usable(each.index, block)) stale.close.push_back(each.index);
     }
   }
-  for (std::size_t first = 0; first < fetches.size();) {
-    std::size_t last = first + 1;
-    while (last < fetches.size() && fetches[last].index == fetches[last - 1].index + 1) ++last;
-    open_refreshed(fetches[first].index, last - first, site);
-    first = last;
-  }
+  for_runs(std::span(fetches), is_next,
+           [&](std::span<const Fetch> run) { open_refreshed(run.front().index, run.size(), site); });
   Counters::add(counters_.prefetched, fetches.size());
   Counters::add(counters_.fetched_bytes, fetches.size() * block_bytes_);
 }

@@ -5,6 +5,7 @@
 
 #include "base/assert.hpp"
 #include "base/events.hpp"
+#include "base/runs.hpp"
 #include "coherence/lease_release.hpp"
 #include "coherence/lease_segment.hpp"
 
@@ -35,19 +36,20 @@ void LeaseSegment::fetch_run(std::uint64_t first, std::span<Source> sources) {
   const events::Span transfer(events::Kind::transfer, block_address(first));
   waits_.run(sources.size(), [&](std::size_t i) { sources[i] = find_source(first + i, states_[first + i]); });
   fabric::Completion arrived;
-  for (std::size_t begin = 0; begin < sources.size();) {
-    std::size_t end = begin + 1;
-    if (sources[begin].written) {
-      while (end < sources.size() && sources[end].written && sources[end].rank == sources[begin].rank) ++end;
-      fabric_.get(data(first + begin),
-                  {.rank = sources[begin].rank,
-                   .region = published_region(),
-                   .offset = (first + begin) * block_bytes_},
-                  (end - begin) * block_bytes_, arrived);
-      Counters::add(counters_.fetched_bytes, (end - begin) * block_bytes_);
+  const auto is_alike = [](const Source& before, const Source& each) {
+    return each.written == before.written && each.rank == before.rank;
+  };
+  std::uint64_t index = first;
+  for_runs(sources, is_alike, [&](std::span<const Source> run) {
+    const std::size_t bytes = run.size() * block_bytes_;
+    if (run.front().written) {
+      fabric_.get(data(index),
+                  {.rank = run.front().rank, .region = published_region(), .offset = index * block_bytes_},
+                  bytes, arrived);
+      Counters::add(counters_.fetched_bytes, bytes);
     }
-    begin = end;
-  }
+    index += run.size();
+  });
   waits_.wait(arrived);
   for (std::size_t i = 0; i < sources.size(); ++i) note_copy(states_[first + i], sources[i]);
 }

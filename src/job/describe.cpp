@@ -1,13 +1,17 @@
 #include "job/describe.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <cctype>
 #include <csignal>
 #include <cstring>
+#include <span>
 #include <utility>
+
+#include "base/runs.hpp"
 
 namespace craton::job {
 
@@ -33,18 +37,12 @@ int exit_code_of(int wait_status) {
 
 std::string list_ranks(const std::vector<Rank>& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t begin = 0; begin < ranks.size();) {
-    std::size_t end = begin + 1;
-    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
-    if (begin != 0) text += ", ";
-    if (end - begin >= 3) {
-      text += fmt::format("{}-{}", ranks[begin], ranks[end - 1]);
-    } else {
-      end = begin + 1;
-      text += fmt::format("{}", ranks[begin]);
-    }
-    begin = end;
-  }
+  const char* before = "";
+  for_runs(std::span(ranks), [&](auto run) {
+    text += std::exchange(before, ", ");
+    text += run.size() >= 3 ? fmt::format("{}-{}", run.front(), run.back())
+                            : fmt::format("{}", fmt::join(run, ", "));
+  });
   return text;
 }
 

@@ -8,8 +8,11 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <span>
 #include <string_view>
 #include <utility>
+
+#include "base/runs.hpp"
 
 namespace craton::omp {
 
@@ -250,13 +253,11 @@ std::string text_of(const std::vector<Place>& places) {
   std::string text;
   for (const Place& place : places) {
     text += text.empty() ? "{" : ",{";
-    for (std::size_t i = 0; i < place.size();) {
-      std::size_t end = i + 1;
-      while (end < place.size() && place[end] == place[end - 1] + 1) ++end;
-      if (i != 0) text += ',';
-      text += end - i > 1 ? fmt::format("{}:{}", place[i], end - i) : fmt::format("{}", place[i]);
-      i = end;
-    }
+    const char* before = "";
+    for_runs(std::span(place), [&](auto run) {
+      text += std::exchange(before, ",");
+      text += run.size() > 1 ? fmt::format("{}:{}", run[0], run.size()) : fmt::format("{}", run[0]);
+    });
     text += '}';
   }
   return text;
