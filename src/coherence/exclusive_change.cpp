@@ -138,13 +138,10 @@ void Exclusive::prepare_fall(const Place& at, TimeNs idle_ns) {
 void Exclusive::become_home(const Place& at) {
   std::vector<WriteNotice> notices;
   at.segment.become_home(at.index, notices);
-  {
-    const std::lock_guard lock(protocol_.known_lock_);
-    protocol_.learn(notices, 0);
-  }
+  protocol_.known_.learn(notices, 0);
   protocol_.release();
   answer(at, {.kind = Kind::taken_over,
-              .shown = protocol_.shown_.load(),
+              .shown = protocol_.known_.shown(),
               .write_ts = notices.back().write_ts,
               .read_ts = notices.back().read_ts});
 }

@@ -213,7 +213,7 @@ void Exclusive::do_work(const ExclusiveMessage& work) {
     case Kind::serve:
       Counters::add(at.segment.counters().strong_releases);
       protocol_.release();
-      return answer(at, {.kind = Kind::ready, .write = work.write, .shown = protocol_.shown_.load()});
+      return answer(at, {.kind = Kind::ready, .write = work.write, .shown = protocol_.known_.shown()});
     case Kind::prepare:
       return prepare_rise(at);
     case Kind::take_over:

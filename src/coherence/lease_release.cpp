@@ -18,13 +18,6 @@ namespace {
 
 constexpr std::uint32_t no_site = ~std::uint32_t{0};  // of the program
 
-/// So many notices, and one for so many that are known, are shown before all of them are shown anew: who has
-/// not looked for a while gets few of the same block, and who shows writes few for each.
-constexpr std::size_t least_news = 8;
-constexpr std::size_t known_a_news = 4;
-/// Where a signature is full, so much of it is left for news.
-constexpr std::size_t part_for_news = 8;
-
 }  // namespace
 
 /// With the release fence, where segments are causal: see SignatureExchange::set_turn.
@@ -55,8 +48,7 @@ LeaseRelease::LeaseRelease(fabric::Fabric& fabric, fabric::HandlerId handler, Si
       waits_(fabric, dials.parallel_releases),
       exchange_(exchange),
       learnt_turns_(std::make_unique<std::atomic<std::uint64_t>[]>(fabric.size())),
-      known_(dials.notice_capacity * dials.barrier_factor),
-      shown_at_most_(dials.notice_capacity),
+      known_(exchange, dials.notice_capacity * dials.barrier_factor, dials.notice_capacity),
       acquired_(std::make_unique<std::atomic<std::uint64_t>[]>(fabric.size())) {
   fabric_.set_handler(handler_, &LeaseRelease::arrived, this);
 }
@@ -98,55 +90,6 @@ void LeaseRelease::publish_all(const Turn& turn, bool is_at_place, std::vector<W
   fabric_.notify();
 }
 
-/// With the known lock: from now on an acquirer of ours must know of these writes.
-void LeaseRelease::learn(std::span<const WriteNotice> notices, Timestamp min_write_ts) {
-  const bool raises = min_write_ts > learnt_min_;
-  if (notices.empty() && !raises) return;
-  learnt_min_ = std::max(learnt_min_, min_write_ts);
-  known_.raise_min(min_write_ts);
-  news_.insert(news_.end(), notices.begin(), notices.end());
-  if (news_.size() > known_.capacity()) all_known();  // of a rank that acquires and shows nothing
-  known_is_shown_ = false;
-  has_news_.store(true, std::memory_order_release);
-}
-
-/// With the known lock.
-Signature& LeaseRelease::all_known() {
-  if (!news_.empty()) {
-    is_shown_by_news_ = false;
-    known_.add(news_);
-    news_.clear();
-    news_shown_ = 0;
-  }
-  return known_;
-}
-
-/// With the known lock. One after the other, so that what is shown never grows less.
-void LeaseRelease::show() {
-  if (known_is_shown_) return;
-  if (!show_news()) {
-    Signature& all = all_known();
-    if (all.notices().size() > shown_at_most_) all.limit(shown_at_most_ - shown_at_most_ / part_for_news);
-    exchange_.show(all);
-    is_shown_by_news_ = true;
-  }
-  known_is_shown_ = true;
-  shown_.fetch_add(1, std::memory_order_release);
-}
-
-/// With the known lock. Who has acquired what was shown before needs no more than the news; nor the minimum
-/// that stands for what has found no room since.
-bool LeaseRelease::show_news() {
-  const std::size_t known = known_.notices().size();
-  const bool is_little =
-      news_.size() <= least_news + known / known_a_news && known + news_.size() <= shown_at_most_;
-  if (!is_shown_by_news_ || !is_little ||
-      !exchange_.show_more(learnt_min_, known_.barriers(), std::span(news_).subspan(news_shown_)))
-    return false;
-  news_shown_ = news_.size();
-  return true;
-}
-
 /// Shows what this rank knows if that needs no waiting, since all that its threads wrote is published.
 /// \param shown gets the number of what others can see now \returns false: it takes a release()
 bool LeaseRelease::show_if_published(std::uint64_t& shown) {
@@ -157,11 +100,7 @@ bool LeaseRelease::show_if_published(std::uint64_t& shown) {
     if (segment->has_writes()) return false;
   }
   if (listener_ != nullptr && listener_->has_writes()) return false;
-  const std::unique_lock lock(known_lock_, std::try_to_lock);
-  if (!lock.owns_lock()) return false;
-  show();
-  shown = shown_.load(std::memory_order_relaxed);
-  return true;
+  return known_.try_show(shown);
 }
 
 void LeaseRelease::release(bool is_at_place) {
@@ -172,9 +111,7 @@ void LeaseRelease::release(bool is_at_place) {
   const Turn turn(*this, has_writes());
   std::vector<WriteNotice> notices;
   publish_all(turn, is_at_place, notices);
-  const std::lock_guard lock(known_lock_);
-  learn(notices, 0);
-  show();
+  known_.learn_and_show(notices, 0);
 }
 
 Signature LeaseRelease::release_to_all() {
@@ -190,7 +127,7 @@ Signature LeaseRelease::release_to_all() {
     interleave();
     return release_fence_.is_held();
   };
-  if (!is_releasing() && !has_writes() && !is_releasing() && !has_news_.load(std::memory_order_acquire)) {
+  if (!is_releasing() && !has_writes() && !is_releasing() && !known_.has_untold()) {
     Counters::add(counters_.releases);
     return Signature(known_.capacity());
   }
@@ -198,10 +135,8 @@ Signature LeaseRelease::release_to_all() {
   const Turn turn(*this, has_writes());
   std::vector<WriteNotice> notices;
   publish_all(turn, true, notices);
-  const std::lock_guard lock(known_lock_);
-  learn(notices, 0);
-  if (turn.is_causal()) show();  // to those who are not at the barrier yet
-  return has_news_.load(std::memory_order_relaxed) ? all_known() : Signature(known_.capacity());
+  known_.learn(notices, 0);
+  return known_.untold(turn.is_causal());  // then to those who are not at the barrier yet as well
 }
 
 // ---- Acquires
@@ -214,16 +149,16 @@ void LeaseRelease::acquire(fabric::Rank rank, std::uint32_t site) {
 }
 
 bool LeaseRelease::flush() {
-  const std::uint64_t shown = shown_.load(std::memory_order_acquire);
+  const std::uint64_t shown = known_.shown();
   release();
-  bool has_moved = shown_.load(std::memory_order_acquire) != shown;
+  bool has_moved = known_.shown() != shown;
   const SignalSection section;
   const events::Span span(events::Kind::acquire);
   std::vector<std::uint64_t> versions(fabric_.size());
   exchange_.get_versions(versions);
   for (fabric::Rank rank = 0; rank < fabric_.size(); ++rank) {
     if (rank == fabric_.rank() || versions[rank] == acquired(rank)) continue;
-    acquire_shown(rank, no_place);
+    acquire_shown(rank, no_site);
     has_moved = true;
   }
   Counters::add(counters_.acquires);
@@ -235,7 +170,7 @@ bool LeaseRelease::flush() {
 /// All but the pinned blocks. What this rank has acquired once it need not acquire again: who spins, and
 /// acquires each time that it looks, asks for no more than a word.
 void LeaseRelease::acquire_shown(fabric::Rank rank, std::uint32_t site) {
-  come_to(site);
+  const SiteBits at = come_to(site);
   std::atomic<std::uint64_t>& acquired = acquired_[rank];
   std::uint64_t before = acquired.load(std::memory_order_acquire);
   std::uint64_t version = before;
@@ -244,15 +179,17 @@ void LeaseRelease::acquire_shown(fabric::Rank rank, std::uint32_t site) {
     Counters::add(counters_.acquires);
     return acquire_unshown();
   }
-  acquire_notices(signature, site);
+  acquire_notices(signature, at);
   const auto is_news = [&] { return static_cast<std::int64_t>(version - before) > 0; };  // versions wrap
   while (is_news() && !acquired.compare_exchange_weak(before, version, std::memory_order_acq_rel)) {
   }
 }
 
-void LeaseRelease::come_to(std::uint32_t site) noexcept {
-  if (site == no_place) return;
-  place_.store(Sites::place_of(sites_.bit_of(site)), std::memory_order_relaxed);
+/// \returns the place's bit
+SiteBits LeaseRelease::come_to(std::uint32_t site) noexcept {
+  const SiteBits at = sites_.bit_of(site);
+  if (site != no_place) place_.store(Sites::place_of(at), std::memory_order_relaxed);
+  return at;
 }
 
 /// What no notice tells of.
@@ -264,7 +201,7 @@ void LeaseRelease::acquire_from_all(const Signature& signature, std::uint32_t si
   const SignalSection section;
   const events::Span span(events::Kind::acquire);
   Counters::add(counters_.acquires);
-  come_to(site);
+  const SiteBits at = come_to(site);
   acquire_unshown();
   if (signature.empty()) {  // and so it is for all ranks
     if (is_last && std::exchange(pinned_are_due_, false)) refresh_pinned();
@@ -272,8 +209,8 @@ void LeaseRelease::acquire_from_all(const Signature& signature, std::uint32_t si
   }
   // Before a block is told of it: another thread takes what a block was told of for known here, and need not
   // carry it along. Who acquires of that one waits for its own rank to have passed this barrier.
-  rely_on_barrier(signature);
-  acquire_blocks(signature, site);
+  known_.rely_on(signature, barriers_.load(std::memory_order_relaxed) + 1);
+  acquire_blocks(signature, at);
   passed_barrier();
   pinned_are_due_ = !is_last;
   if (is_last) refresh_pinned();
@@ -282,26 +219,12 @@ void LeaseRelease::acquire_from_all(const Signature& signature, std::uint32_t si
 void LeaseRelease::told_all(const Signature& signature) {
   const SignalSection section;
   if (signature.empty()) return;
-  rely_on_barrier(signature);
+  known_.rely_on(signature, barriers_.load(std::memory_order_relaxed) + 1);
   // What others write before they hear it may be older than the minimum, and they then take it for told. And
   // what another thread of this rank has learnt of it, that one may not have closed yet.
-  acquire_blocks(signature, no_site);
+  acquire_blocks(signature, sites_.bit_of(no_site));
   passed_barrier();
   refresh_pinned();
-}
-
-/// All have had, or are about to have, all that the barrier tells: no signature needs to carry it again.
-void LeaseRelease::rely_on_barrier(const Signature& signature) {
-  const std::lock_guard lock(known_lock_);
-  all_known();
-  is_shown_by_news_ = false;
-  known_.forget(signature, barriers_.load(std::memory_order_relaxed) + 1);
-  known_.raise_min(signature.min_write_ts());
-  learnt_min_ = std::max(learnt_min_, signature.min_write_ts());
-  has_news_.store(!known_.notices().empty() || known_.min_write_ts() > signature.min_write_ts(),
-                  std::memory_order_relaxed);
-  known_is_shown_ = false;
-  show();
 }
 
 void LeaseRelease::passed_barrier() noexcept {
@@ -312,9 +235,9 @@ void LeaseRelease::passed_barrier() noexcept {
 void LeaseRelease::acquire_from_some(const Signature& signature, std::uint32_t site) {
   const SignalSection section;
   const events::Span span(events::Kind::acquire);
-  come_to(site);
+  const SiteBits at = come_to(site);
   if (!signature.empty()) {
-    acquire_notices(signature, site);
+    acquire_notices(signature, at);
     return refresh_pinned();
   }
   Counters::add(counters_.acquires);
@@ -322,7 +245,7 @@ void LeaseRelease::acquire_from_some(const Signature& signature, std::uint32_t s
 }
 
 /// All but the pinned blocks, for which it may have to wait.
-void LeaseRelease::acquire_notices(const Signature& signature, std::uint32_t site) {
+void LeaseRelease::acquire_notices(const Signature& signature, SiteBits at) {
   // A thread of this rank is about to leave the barrier whose notices it was not given.
   const auto has_had = [&] {
     return barriers_.load(std::memory_order_acquire) >= signature.barriers() || fabric_.lost_ranks() != 0;
@@ -343,13 +266,10 @@ void LeaseRelease::acquire_notices(const Signature& signature, std::uint32_t sit
   std::vector<WriteNotice> news;
   std::copy_if(signature.notices().begin(), signature.notices().end(), std::back_inserter(news),
                [this](const WriteNotice& notice) { return !is_known(notice); });
-  {
-    const std::lock_guard lock(known_lock_);
-    learn(news, signature.min_write_ts());
-  }
+  known_.learn(news, signature.min_write_ts());
   Counters::add(counters_.acquires);
   acquire_unshown();
-  acquire_blocks(signature, site);
+  acquire_blocks(signature, at);
 }
 
 /// This rank has learnt it, though perhaps not yet closed its copy.
@@ -358,23 +278,22 @@ bool LeaseRelease::is_known(const WriteNotice& notice) noexcept {
   return segments_[notice.segment].knows(notice);
 }
 
-void LeaseRelease::acquire_blocks(const Signature& signature, std::uint32_t site) {
+void LeaseRelease::acquire_blocks(const Signature& signature, SiteBits at) {
   const Timestamp min_write_ts = signature.min_write_ts();
   Timestamp before = min_write_ts_.load();
   while (before < min_write_ts && !min_write_ts_.compare_exchange_weak(before, min_write_ts)) {
   }
-  const SiteBits site_bit = sites_.bit_of(site);
   std::vector<LeaseSegment::Stale> stale(segments_.size());
   for (const WriteNotice& notice : signature.notices()) {
     CRATON_ASSERT(notice.segment < segments_.size());
     CRATON_ASSERT(notice.block < segments_[notice.segment].blocks());
-    segments_[notice.segment].note(notice, site_bit, stale[notice.segment]);
+    segments_[notice.segment].note(notice, at, stale[notice.segment]);
   }
   // Another thread may add a segment meanwhile, of which this signature tells nothing.
   for (SegmentId id = 0; id < stale.size(); ++id) {
     LeaseSegment& segment = segments_[id];
-    segment.expire(min_write_ts, site_bit, stale[id]);
-    segment.refresh_stale(stale[id], site_bit);
+    segment.expire(min_write_ts, at, stale[id]);
+    segment.refresh_stale(stale[id], at);
     segment.close_stale(stale[id]);
   }
 }
@@ -446,17 +365,15 @@ bool LeaseRelease::update_weak(SegmentId segment, std::uint64_t offset, std::siz
   const auto locked = [&](fabric::Rank updater) {
     // What the last one to update it knew, and shown to the next one before it can have it.
     acquire_shown(updater, ~static_cast<std::uint32_t>(index));
-    const std::lock_guard lock(known_lock_);
-    show();
+    known_.show();
   };
   {
     std::unique_lock fence(release_fence_, std::defer_lock);
     if (causal_.load()) fence.lock();  // one turn at a time
     const Turn turn(*this, fence.owns_lock());
     if (!in.update(index, offset % in.block_bytes_, bytes, modify, locked, notices)) return false;
-    const std::lock_guard lock(known_lock_);
-    learn(notices, 0);
-    if (turn.is_under_way()) show();
+    known_.learn(notices, 0);
+    if (turn.is_under_way()) known_.show();
   }
   refresh_pinned();
   return true;

@@ -37,6 +37,7 @@
 #include "base/function_ref.hpp"
 #include "coherence/counters.hpp"
 #include "coherence/dials.hpp"
+#include "coherence/knowledge.hpp"
 #include "coherence/lease_segment.hpp"
 #include "coherence/signature.hpp"
 #include "coherence/signature_exchange.hpp"
@@ -183,20 +184,15 @@ class LeaseRelease {
   static void arrived(void* self, fabric::Rank source, const std::byte* payload, std::size_t bytes) noexcept;
   void send(Message kind, fabric::Rank to, SegmentId segment, std::uint64_t block, std::uint64_t value);
   void publish_all(const Turn& turn, bool is_at_place, std::vector<WriteNotice>& notices);
-  void learn(std::span<const WriteNotice> notices, Timestamp min_write_ts);
-  Signature& all_known();
-  void show();
-  bool show_news();
   bool show_if_published(std::uint64_t& shown);
   Exclusive& exclusive() noexcept;
-  void acquire_blocks(const Signature& signature, std::uint32_t site);
+  void acquire_blocks(const Signature& signature, SiteBits at);
   void acquire_shown(fabric::Rank rank, std::uint32_t site);
-  void come_to(std::uint32_t site) noexcept;
+  SiteBits come_to(std::uint32_t site) noexcept;
   void acquire_unshown();
   bool is_known(const WriteNotice& notice) noexcept;
-  void acquire_notices(const Signature& signature, std::uint32_t site);
+  void acquire_notices(const Signature& signature, SiteBits at);
   void refresh_pinned();
-  void rely_on_barrier(const Signature& signature);
   void passed_barrier() noexcept;
   bool has_writes() const noexcept;
   void learn_from_all();
@@ -221,20 +217,11 @@ class LeaseRelease {
   std::uint64_t turn_ = 0;           ///< under the release fence: see SignatureExchange::set_turn
   std::atomic<bool> frozen_{false};  ///< nothing may be written: a release takes a consistent cut
   const std::unique_ptr<std::atomic<std::uint64_t>[]> learnt_turns_;  ///< by rank, all that it had shown then
-  fiber::Mutex known_lock_;
-  Signature known_;                  ///< all that an acquirer of this rank must know
-  std::vector<WriteNotice> news_;    ///< and these, learnt since it was last shown whole
-  std::size_t news_shown_ = 0;       ///< so many of them are
-  Timestamp learnt_min_ = 0;         ///< the minimum, but for what found no room here: for who has seen that
-  bool is_shown_by_news_ = false;    ///< what is shown, and the news, are all that is known
-  const std::size_t shown_at_most_;  ///< notices
+  Knowledge known_;
   std::unique_ptr<std::atomic<std::uint64_t>[]> acquired_;  ///< by rank: the version of what it shows
-  bool known_is_shown_ = true;                              ///< to others
-  std::atomic<bool> has_news_{false};       ///< there is something in it that no barrier has told all
-  std::atomic<std::uint64_t> barriers_{0};  ///< whose notices this rank has acquired
-  bool pinned_are_due_ = false;             ///< of the barrier's thread: see acquire_from_all
-  std::atomic<std::uint64_t> shown_{0};     ///< how often something new was
-  Exclusive* exclusive_ = nullptr;          ///< where there may be strong blocks
+  std::atomic<std::uint64_t> barriers_{0};                  ///< whose notices this rank has acquired
+  bool pinned_are_due_ = false;                             ///< of the barrier's thread: see acquire_from_all
+  Exclusive* exclusive_ = nullptr;                          ///< where there may be strong blocks
   FenceListener* listener_ = nullptr;
   BarrierExit* barrier_exit_ = nullptr;
   std::atomic<std::uint32_t> awaiting_barrier_{0};
