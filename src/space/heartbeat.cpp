@@ -99,11 +99,17 @@ void Heartbeat::beat() {
   }
   const std::uint64_t barriers = protocol_.barriers();
   if (barriers != std::exchange(barriers_seen_, barriers)) return;
+  std::vector<fabric::Rank> unheard;
   for (fabric::Rank rank = 0; rank < fabric_.size(); ++rank) {
-    if (rank == fabric_.rank()) continue;
     const std::uint64_t acquired = protocol_.acquired(rank);
-    if (acquired != std::exchange(acquired_seen_[rank], acquired)) continue;
-    if (board_.version(rank) == acquired) continue;
+    if (acquired == std::exchange(acquired_seen_[rank], acquired) && rank != fabric_.rank())
+      unheard.push_back(rank);
+  }
+  if (unheard.empty()) return;
+  std::vector<std::uint64_t> versions(fabric_.size());
+  board_.get_versions(versions);
+  for (const fabric::Rank rank : unheard) {
+    if (versions[rank] == acquired_seen_[rank]) continue;
     protocol_.acquire(rank, coherence::no_place);
     acquired_seen_[rank] = protocol_.acquired(rank);
   }

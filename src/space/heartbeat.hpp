@@ -4,9 +4,10 @@
 /// plain variable goes on.
 ///
 /// A kernel thread of the rank. A beat is a release, unless there was one since the last beat, or so lately
-/// that it would cost more than it is worth, and, unless there was a barrier of all ranks, for each other
-/// rank from which no thread has acquired since a get of eight bytes, and an acquire where that one has
-/// published something. However long a beat takes, beats take no more than a twentieth of the time.
+/// that it would cost more than it is worth, and, unless there was a barrier of all ranks, where there
+/// are ranks from which no thread has acquired since, a get of eight bytes from all, together, and an acquire
+/// from those that have published something. However long a beat takes, beats take no more than a twentieth
+/// of the time.
 #pragma once
 
 #include <atomic>

@@ -99,14 +99,6 @@ void SignatureBoard::get_words(std::span<std::uint64_t> words, std::uint64_t off
   coherence::wait_for(fabric_, completion);
 }
 
-std::uint64_t SignatureBoard::version(fabric::Rank rank) {
-  std::uint64_t head = 0;
-  fabric::Completion completion;
-  fabric_.get(&head, {.rank = rank, .region = region_, .offset = 0}, sizeof head, completion);
-  coherence::wait_for(fabric_, completion);
-  return head;
-}
-
 coherence::Signature SignatureBoard::look(fabric::Rank rank, std::uint64_t& version) {
   coherence::Signature signature(notice_capacity_);
   std::vector<std::byte> bytes;

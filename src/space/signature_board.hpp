@@ -40,19 +40,17 @@ class SignatureBoard final : public coherence::SignatureExchange {
   void set_turn(std::uint64_t turn) override;
   void get_turns(std::span<std::uint64_t> turns) override;
   void get_versions(std::span<std::uint64_t> versions) override;
-  /// A number that changes whenever a rank shows something else; 0: it has shown nothing yet. Blocks.
-  /// \throws Error peer_lost
-  std::uint64_t version(fabric::Rank rank);
 
  private:
+  void set_head() noexcept;
+  void get_words(std::span<std::uint64_t> words, std::uint64_t offset);
+
   fabric::Fabric& fabric_;
   const fabric::RegionId region_;
   const std::size_t notice_capacity_;
   const std::size_t max_bytes_;  ///< of a signature, and of what is added to it
   const std::size_t ring_bytes_;
   fabric::RegionMemory memory_;
-  void set_head() noexcept;
-  void get_words(std::span<std::uint64_t> words, std::uint64_t offset);
 
   // Counted without wrapping.
   std::uint64_t first_;  ///< where what is shown begins
