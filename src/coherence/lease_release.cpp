@@ -151,38 +151,53 @@ void LeaseRelease::acquire(fabric::Rank rank, std::uint32_t site) {
 bool LeaseRelease::flush() {
   const std::uint64_t shown = known_.shown();
   release();
-  bool has_moved = known_.shown() != shown;
+  const bool has_shown = known_.shown() != shown;
   const SignalSection section;
   const events::Span span(events::Kind::acquire);
-  std::vector<std::uint64_t> versions(fabric_.size());
-  exchange_.get_versions(versions);
-  for (fabric::Rank rank = 0; rank < fabric_.size(); ++rank) {
-    if (rank == fabric_.rank() || versions[rank] == acquired(rank)) continue;
-    acquire_shown(rank, no_site);
-    has_moved = true;
-  }
-  Counters::add(counters_.acquires);
-  acquire_unshown();
+  std::vector<SignatureExchange::View> views;
+  views.reserve(fabric_.size());
+  for (fabric::Rank rank = 0; rank < fabric_.size(); ++rank)
+    if (rank != fabric_.rank()) views.push_back({.rank = rank});
+  const bool has_acquired = acquire_shown(views, no_site);
   refresh_pinned();
-  return has_moved;
+  return has_shown || has_acquired;
+}
+
+void LeaseRelease::acquire_shown(fabric::Rank rank, std::uint32_t site) {
+  SignatureExchange::View view{.rank = rank};
+  acquire_shown(std::span(&view, 1), site);
 }
 
 /// All but the pinned blocks. What this rank has acquired once it need not acquire again: who spins, and
-/// acquires each time that it looks, asks for no more than a word.
-void LeaseRelease::acquire_shown(fabric::Rank rank, std::uint32_t site) {
+/// acquires each time that it looks, asks for no more than a word. \returns whether there was any news
+bool LeaseRelease::acquire_shown(std::span<SignatureExchange::View> views, std::uint32_t site) {
   const SiteBits at = come_to(site);
-  std::atomic<std::uint64_t>& acquired = acquired_[rank];
-  std::uint64_t before = acquired.load(std::memory_order_acquire);
-  std::uint64_t version = before;
-  const Signature signature = exchange_.look(rank, version);
-  if (version == before) {
+  for (SignatureExchange::View& view : views) view.version = acquired(view.rank);
+  if (!exchange_.look(views)) {
     Counters::add(counters_.acquires);
-    return acquire_unshown();
+    acquire_unshown();
+    return false;
   }
-  acquire_notices(signature, at);
-  const auto is_news = [&] { return static_cast<std::int64_t>(version - before) > 0; };  // versions wrap
-  while (is_news() && !acquired.compare_exchange_weak(before, version, std::memory_order_acq_rel)) {
+  if (views.size() == 1) {
+    acquire_notices(views.front().signature, at);
+  } else {
+    std::size_t notices = 0;
+    for (const SignatureExchange::View& view : views) notices += view.signature.notices().size();
+    Signature all(notices);
+    for (const SignatureExchange::View& view : views) {
+      await_barriers(view.signature.barriers());
+      all.merge(view.signature);
+    }
+    acquire_notices(all, at);
   }
+  for (const SignatureExchange::View& view : views) {
+    std::atomic<std::uint64_t>& acquired = acquired_[view.rank];
+    std::uint64_t before = view.version;
+    const auto is_news = [&] { return static_cast<std::int64_t>(view.now - before) > 0; };  // versions wrap
+    while (is_news() && !acquired.compare_exchange_weak(before, view.now, std::memory_order_acq_rel)) {
+    }
+  }
+  return true;
 }
 
 /// \returns the place's bit
@@ -244,11 +259,10 @@ void LeaseRelease::acquire_from_some(const Signature& signature, std::uint32_t s
   acquire_unshown();
 }
 
-/// All but the pinned blocks, for which it may have to wait.
-void LeaseRelease::acquire_notices(const Signature& signature, SiteBits at) {
-  // A thread of this rank is about to leave the barrier whose notices it was not given.
+/// A thread of this rank is about to leave those whose notices a signature was not given.
+void LeaseRelease::await_barriers(std::uint64_t barriers) {
   const auto has_had = [&] {
-    return barriers_.load(std::memory_order_acquire) >= signature.barriers() || fabric_.lost_ranks() != 0;
+    return barriers_.load(std::memory_order_acquire) >= barriers || fabric_.lost_ranks() != 0;
   };
   const auto can_leave = [&] { return barrier_exit_ != nullptr && barrier_exit_->can_leave(); };
   while (!has_had()) {
@@ -261,7 +275,12 @@ void LeaseRelease::acquire_notices(const Signature& signature, SiteBits at) {
     awaiting_barrier_.fetch_sub(1, std::memory_order_relaxed);
     if (waited != fabric::Status::ok) break;
   }
-  if (barriers_.load(std::memory_order_acquire) < signature.barriers()) throw_lost(fabric_);
+  if (barriers_.load(std::memory_order_acquire) < barriers) throw_lost(fabric_);
+}
+
+/// All but the pinned blocks, for which it may have to wait.
+void LeaseRelease::acquire_notices(const Signature& signature, SiteBits at) {
+  await_barriers(signature.barriers());
   // Most of what a rank tells one by one it has told before, and adding it would be a sort.
   std::vector<WriteNotice> news;
   std::copy_if(signature.notices().begin(), signature.notices().end(), std::back_inserter(news),

@@ -107,7 +107,7 @@ class LeaseRelease {
   /// The acquire fence: afterwards this rank sees what `rank` had published. Blocks.
   /// \param site where in the program it is, for what prefetching learns
   void acquire(fabric::Rank rank, std::uint32_t site = 0);
-  /// A release, and an acquire from all ranks, that are looked at together. Blocks. \returns false: nothing
+  /// A release, and an acquire from all ranks, which are asked together. Blocks. \returns false: nothing
   /// was published, nor is there anything of others that this rank had not acquired
   bool flush();
 
@@ -187,7 +187,9 @@ class LeaseRelease {
   bool show_if_published(std::uint64_t& shown);
   Exclusive& exclusive() noexcept;
   void acquire_blocks(const Signature& signature, SiteBits at);
+  bool acquire_shown(std::span<SignatureExchange::View> views, std::uint32_t site);
   void acquire_shown(fabric::Rank rank, std::uint32_t site);
+  void await_barriers(std::uint64_t barriers);
   SiteBits come_to(std::uint32_t site) noexcept;
   void acquire_unshown();
   bool is_known(const WriteNotice& notice) noexcept;

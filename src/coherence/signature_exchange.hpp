@@ -23,13 +23,16 @@ class SignatureExchange {
   /// no less than before. \returns false: there is no room, show all of it
   virtual bool show_more(Timestamp min_write_ts, std::uint64_t barriers,
                          std::span<const WriteNotice> news) = 0;
-  /// What a rank shows now, and the caller has not seen; perhaps more. Any thread; blocks. \param version
-  /// what the caller has seen, and acquired, 0 at first; grows each time that something is shown. Gets what
-  /// is returned; if that is the same, an empty signature is \throws Error peer_lost
-  virtual Signature look(fabric::Rank rank, std::uint64_t& version) = 0;
-  /// The versions of what all ranks show now, asked for together. \param versions one a rank. Any thread;
-  /// blocks. \throws Error peer_lost
-  virtual void get_versions(std::span<std::uint64_t> versions) = 0;
+  /// What one rank shows to another.
+  struct View {
+    fabric::Rank rank = 0;
+    std::uint64_t version = 0;  ///< what has been seen, and acquired; grows each time that something is shown
+    std::uint64_t now = 0;      ///< the newest version
+    Signature signature{};      ///< what is shown in it, and is not in `version`; perhaps more
+  };
+  /// What ranks show now, asked for together. Any thread; blocks. \returns whether any shows what the caller
+  /// has not seen \throws Error peer_lost
+  virtual bool look(std::span<View> views) = 0;
 
   /// Says whether a release of this rank is under way: an odd number from before its first write can be
   /// fetched until all of them are shown, an even one otherwise. It never falls. Any thread, one at a time.

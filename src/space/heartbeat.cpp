@@ -99,19 +99,18 @@ void Heartbeat::beat() {
   }
   const std::uint64_t barriers = protocol_.barriers();
   if (barriers != std::exchange(barriers_seen_, barriers)) return;
-  std::vector<fabric::Rank> unheard;
+  std::vector<SignatureBoard::View> unheard;
   for (fabric::Rank rank = 0; rank < fabric_.size(); ++rank) {
     const std::uint64_t acquired = protocol_.acquired(rank);
     if (acquired == std::exchange(acquired_seen_[rank], acquired) && rank != fabric_.rank())
-      unheard.push_back(rank);
+      unheard.push_back({.rank = rank, .version = acquired});
   }
   if (unheard.empty()) return;
-  std::vector<std::uint64_t> versions(fabric_.size());
-  board_.get_versions(versions);
-  for (const fabric::Rank rank : unheard) {
-    if (versions[rank] == acquired_seen_[rank]) continue;
-    protocol_.acquire(rank, coherence::no_place);
-    acquired_seen_[rank] = protocol_.acquired(rank);
+  board_.get_heads(unheard);
+  for (const SignatureBoard::View& view : unheard) {
+    if (view.now == view.version) continue;
+    protocol_.acquire(view.rank, coherence::no_place);
+    acquired_seen_[view.rank] = protocol_.acquired(view.rank);
   }
 }
 

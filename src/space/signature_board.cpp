@@ -83,50 +83,69 @@ void SignatureBoard::set_turn(std::uint64_t turn) {
 }
 
 void SignatureBoard::get_turns(std::span<std::uint64_t> turns) {
-  get_words(turns, turn_at);
-}
-
-void SignatureBoard::get_versions(std::span<std::uint64_t> versions) {
-  get_words(versions, 0);
-}
-
-void SignatureBoard::get_words(std::span<std::uint64_t> words, std::uint64_t offset) {
-  CRATON_ASSERT(words.size() == fabric_.size());
+  CRATON_ASSERT(turns.size() == fabric_.size());
   fabric::Completion completion;
   for (fabric::Rank rank = 0; rank < fabric_.size(); ++rank)
-    fabric_.get(&words[rank], {.rank = rank, .region = region_, .offset = offset}, sizeof words[rank],
+    fabric_.get(&turns[rank], {.rank = rank, .region = region_, .offset = turn_at}, sizeof turns[rank],
                 completion);
   coherence::wait_for(fabric_, completion);
 }
 
-coherence::Signature SignatureBoard::look(fabric::Rank rank, std::uint64_t& version) {
-  coherence::Signature signature(notice_capacity_);
-  std::vector<std::byte> bytes;
-  const auto get = [&](void* to, std::uint64_t offset, std::size_t count) {
-    fabric::Completion completion;
-    fabric_.get(to, {.rank = rank, .region = region_, .offset = offset}, count, completion);
-    coherence::wait_for(fabric_, completion);
+bool SignatureBoard::look(std::span<View> views) {
+  get_heads(views);
+  struct Reading {
+    View* view;
+    std::uint64_t head;
+    std::vector<std::byte> bytes;
   };
-  std::uint64_t head = 0;
-  get(&head, 0, sizeof head);
-  for (;;) {
-    if (head == version) return signature;  // perhaps that nothing was ever released there
-    // What was added since, where it is still the same that is added to.
-    const std::size_t seen = position_of(head) == position_of(version) ? bytes_of(version) : 0;
-    bytes.resize(bytes_of(head) - seen);
-    get(bytes.data(), ring_at + position_of(head) % ring_bytes_ + seen, bytes.size());
-    std::uint64_t now = 0;
-    get(&now, 0, sizeof now);
-    // The writer may be at the one after `now`, and may have skipped the end of the ring for it.
-    const std::uint64_t written_to = position_of(now) + bytes_of(now) + 2 * max_bytes_;
-    if (((written_to - position_of(head)) & position_mask) <= ring_bytes_) {
-      const bool whole = signature.merge_encoded(bytes);
-      CRATON_ASSERT(whole);
-      version = head;
-      return signature;
-    }
-    head = now;
+  std::vector<Reading> readings;
+  for (View& view : views) {
+    view.signature = coherence::Signature(notice_capacity_);  // perhaps nothing was ever released there
+    if (view.now != view.version) readings.push_back({.view = &view, .head = view.now, .bytes = {}});
   }
+  const bool is_news = !readings.empty();
+  while (!readings.empty()) {
+    fabric::Completion completion;
+    for (Reading& reading : readings) {
+      // What was added since, where it is still the same that is added to.
+      const std::uint64_t version = reading.view->version;
+      const std::size_t seen = position_of(reading.head) == position_of(version) ? bytes_of(version) : 0;
+      reading.bytes.resize(bytes_of(reading.head) - seen);
+      fabric_.get(reading.bytes.data(),
+                  {.rank = reading.view->rank,
+                   .region = region_,
+                   .offset = ring_at + position_of(reading.head) % ring_bytes_ + seen},
+                  reading.bytes.size(), completion);
+    }
+    coherence::wait_for(fabric_, completion);
+    fabric::Completion looked_again;
+    for (Reading& reading : readings) get_head(*reading.view, looked_again);
+    coherence::wait_for(fabric_, looked_again);
+    std::erase_if(readings, [&](Reading& reading) {
+      View& view = *reading.view;
+      // The writer may be at the one after it, and may have skipped the end of the ring for it.
+      const std::uint64_t written_to = position_of(view.now) + bytes_of(view.now) + 2 * max_bytes_;
+      if (((written_to - position_of(reading.head)) & position_mask) > ring_bytes_) {
+        reading.head = view.now;
+        return false;
+      }
+      const bool whole = view.signature.merge_encoded(reading.bytes);
+      CRATON_ASSERT(whole);
+      view.now = reading.head;
+      return true;
+    });
+  }
+  return is_news;
+}
+
+void SignatureBoard::get_heads(std::span<View> views) {
+  fabric::Completion completion;
+  for (View& view : views) get_head(view, completion);
+  coherence::wait_for(fabric_, completion);
+}
+
+void SignatureBoard::get_head(View& view, fabric::Completion& completion) {
+  fabric_.get(&view.now, {.rank = view.rank, .region = region_, .offset = 0}, sizeof view.now, completion);
 }
 
 }  // namespace craton::space

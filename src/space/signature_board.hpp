@@ -36,14 +36,15 @@ class SignatureBoard final : public coherence::SignatureExchange {
   void show(const coherence::Signature& signature) override;
   bool show_more(coherence::Timestamp min_write_ts, std::uint64_t barriers,
                  std::span<const coherence::WriteNotice> news) override;
-  coherence::Signature look(fabric::Rank rank, std::uint64_t& version) override;
+  bool look(std::span<View> views) override;
   void set_turn(std::uint64_t turn) override;
   void get_turns(std::span<std::uint64_t> turns) override;
-  void get_versions(std::span<std::uint64_t> versions) override;
+  /// The versions alone. Blocks. \throws Error peer_lost
+  void get_heads(std::span<View> views);
 
  private:
   void set_head() noexcept;
-  void get_words(std::span<std::uint64_t> words, std::uint64_t offset);
+  void get_head(View& view, fabric::Completion& completion);
 
   fabric::Fabric& fabric_;
   const fabric::RegionId region_;
