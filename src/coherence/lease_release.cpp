@@ -103,7 +103,7 @@ bool LeaseRelease::show_if_published(std::uint64_t& shown) {
   return known_.try_show(shown);
 }
 
-void LeaseRelease::release(bool is_at_place) {
+bool LeaseRelease::publish(bool is_at_place, bool always) {
   const SignalSection section;
   const events::Span span(events::Kind::release);
   if (listener_ != nullptr) listener_->before_release();
@@ -111,7 +111,12 @@ void LeaseRelease::release(bool is_at_place) {
   const Turn turn(*this, has_writes());
   std::vector<WriteNotice> notices;
   publish_all(turn, is_at_place, notices);
-  known_.learn_and_show(notices, 0);
+  if (always || !notices.empty()) known_.learn_and_show(notices, 0);
+  return !notices.empty();
+}
+
+void LeaseRelease::release(bool is_at_place) {
+  publish(is_at_place, true);
 }
 
 Signature LeaseRelease::release_to_all() {
@@ -149,9 +154,7 @@ void LeaseRelease::acquire(fabric::Rank rank, std::uint32_t site) {
 }
 
 bool LeaseRelease::flush() {
-  const std::uint64_t shown = known_.shown();
-  release();
-  const bool has_shown = known_.shown() != shown;
+  const bool has_shown = publish(true, false);
   const SignalSection section;
   const events::Span span(events::Kind::acquire);
   std::vector<SignatureExchange::View> views;

@@ -184,6 +184,7 @@ class LeaseRelease {
   static void arrived(void* self, fabric::Rank source, const std::byte* payload, std::size_t bytes) noexcept;
   void send(Message kind, fabric::Rank to, SegmentId segment, std::uint64_t block, std::uint64_t value);
   void publish_all(const Turn& turn, bool is_at_place, std::vector<WriteNotice>& notices);
+  bool publish(bool is_at_place, bool always);
   bool show_if_published(std::uint64_t& shown);
   Exclusive& exclusive() noexcept;
   void acquire_blocks(const Signature& signature, SiteBits at);

@@ -177,7 +177,7 @@ class LeaseSegment final : public vm::FaultHandler {
   }
   void learn_written(Block& block) noexcept;
   void learn_gap(Block& block) noexcept;
-  std::uint32_t looks_an_opening(const Block& block) const noexcept;
+  std::uint32_t looks_an_opening(const Block& block, bool looks_are_dear) const noexcept;
   void expect_next_write(std::uint64_t index, Block& block) noexcept;
   void written_elsewhere(Block& block) noexcept;
   /// Of this rank, that looked at what is open, or would have.

@@ -166,7 +166,9 @@ void LeaseSegment::found_unchanged(Block& block) noexcept {
   if (block.pinned) return;
   std::uint32_t& written_in = block.written_in[space_.place_.load(std::memory_order_relaxed)];
   if (written_in == Block::never) written_in = Block::not_there;
-  bool is_due = ++block.unchanged >= dials_.cool_after << block.patience;
+  // Looks in vain for as much as it costs to close it and open it again are enough.
+  const std::uint32_t looks = looks_an_opening(block, looks_are_dear_.load(std::memory_order_relaxed));
+  bool is_due = ++block.unchanged >= std::min(dials_.cool_after << block.patience, looks);
   {
     const StateGuard guard(block.state);
     is_due = is_due || block.opened_after != 0;  // too early, by an acquire
@@ -181,7 +183,8 @@ void LeaseSegment::found_written(Block& block) const noexcept {
 
 /// With `busy`; of an open block that a release is about to publish.
 void LeaseSegment::found_changed(std::uint64_t index, Block& block) noexcept {
-  if (block.unchanged > looks_an_opening(block)) block.rarely_written = true;
+  if (block.unchanged > looks_an_opening(block, looks_are_dear_.load(std::memory_order_relaxed)))
+    block.rarely_written = true;
   block.unchanged = 0;
   expect_next_write(index, block);
 }
@@ -196,6 +199,7 @@ void LeaseSegment::expect_next_write(std::uint64_t index, Block& block) noexcept
 bool LeaseSegment::found_closed(Block& block) noexcept {
   if (!block.due_to_close.exchange(false, std::memory_order_relaxed)) return false;
   block.cooled = true;
+  block.cooled_from_many = looks_are_dear_.load(std::memory_order_relaxed);
   block.cooled_at = fences();
   Counters::add(counters_.cooled);
   return true;
@@ -219,13 +223,13 @@ void LeaseSegment::opened_for_nothing(Block& block) noexcept {
 /// What it costs to close a block and open it again, as it was opened the last time, in looks at an open one.
 /// A fault, which may have been for several blocks, costs 8 us, system calls 0.5 us a page; a look takes
 /// 0.1 us a page in the cache, and 0.4 from memory.
-std::uint32_t LeaseSegment::looks_an_opening(const Block& block) const noexcept {
+std::uint32_t LeaseSegment::looks_an_opening(const Block& block, bool looks_are_dear) const noexcept {
   constexpr std::uint32_t page_part = 16;
   constexpr std::uint32_t memory_part = 4;
   const auto pages = static_cast<std::uint32_t>(std::max<std::size_t>(block_bytes_ / page_bytes, 1));
   const std::uint32_t pages_opened = pages * std::max<std::uint32_t>(block.opened_with, 1);
   const std::uint32_t looks = dials_.looks_a_fault / pages_opened + dials_.looks_a_fault / page_part;
-  return looks_are_dear_.load(std::memory_order_relaxed) ? looks / memory_part : looks;
+  return looks_are_dear ? looks / memory_part : looks;
 }
 
 /// With `busy`, of a block that a release closed and that is written again. One that is written again soon,
@@ -233,7 +237,7 @@ std::uint32_t LeaseSegment::looks_an_opening(const Block& block) const noexcept 
 /// written once in many releases, like the planes of a pipeline, is best closed by the very release that
 /// publishes it.
 void LeaseSegment::learn_gap(Block& block) noexcept {
-  const std::uint32_t looks = looks_an_opening(block);
+  const std::uint32_t looks = looks_an_opening(block, block.cooled_from_many);
   constexpr std::uint8_t patience_most = 4;
   const std::uint32_t closed_for = fences() - block.cooled_at;
   const std::uint32_t gap = block.unchanged + closed_for;
