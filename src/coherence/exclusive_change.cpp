@@ -93,9 +93,7 @@ void Exclusive::own(const Place& at) {
   CRATON_ASSERT(!at.block.dirty);
   if (!segment.floating())
     segment.get_bytes(fabric_.rank(), segment.home_region_, at.index, segment.data(at.index));
-  for (fabric::Rank rank = 0; rank < fabric_.size(); ++rank) {
-    if (rank != fabric_.rank()) protocol_.acquire(rank, ~static_cast<std::uint32_t>(at.index));
-  }
+  protocol_.acquire(protocol_.others(), ~static_cast<std::uint32_t>(at.index));
   {
     const StateGuard guard(at.block.state);
     at.copy.state = CopyState::modified;

@@ -24,12 +24,6 @@ void Knowledge::learn(std::span<const WriteNotice> notices, Timestamp min_write_
   add(notices, min_write_ts);
 }
 
-void Knowledge::learn_and_show(std::span<const WriteNotice> notices, Timestamp min_write_ts) {
-  const std::lock_guard lock(lock_);
-  add(notices, min_write_ts);
-  show_unshown();
-}
-
 void Knowledge::show() {
   const std::lock_guard lock(lock_);
   show_unshown();
@@ -43,9 +37,8 @@ bool Knowledge::try_show(std::uint64_t& shown) {
   return true;
 }
 
-Signature Knowledge::untold(bool shows) {
+Signature Knowledge::untold() {
   const std::lock_guard lock(lock_);
-  if (shows) show_unshown();
   if (!has_untold_.load(std::memory_order_relaxed)) return Signature(whole_.capacity());
   join_news();
   return whole_;

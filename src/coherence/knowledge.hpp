@@ -29,13 +29,12 @@ class Knowledge {
   std::size_t capacity() const noexcept { return whole_.capacity(); }
   /// From now on an acquirer of this rank must know of these writes, and have seen all up to that time.
   void learn(std::span<const WriteNotice> notices, Timestamp min_write_ts);
-  void learn_and_show(std::span<const WriteNotice> notices, Timestamp min_write_ts);
   /// Shows what it has not. What is shown never grows less.
   void show();
   /// The same, unless another thread is at it. \param shown gets shown()
   bool try_show(std::uint64_t& shown);
-  /// What no barrier has told all, or an empty signature. \param shows also shows it
-  Signature untold(bool shows);
+  /// What no barrier has told all, or an empty signature.
+  Signature untold();
   /// All ranks have had, or are about to have, all that a barrier tells, the `barriers`th: nobody needs to be
   /// told it again.
   void rely_on(const Signature& told, std::uint64_t barriers);

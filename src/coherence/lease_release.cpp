@@ -16,7 +16,12 @@ namespace craton::coherence {
 
 namespace {
 
-constexpr std::uint32_t no_site = ~std::uint32_t{0};  // of the program
+std::vector<fabric::Rank> others_of(const fabric::Fabric& fabric) {
+  std::vector<fabric::Rank> others;
+  for (fabric::Rank rank = 0; rank < fabric.size(); ++rank)
+    if (rank != fabric.rank()) others.push_back(rank);
+  return others;
+}
 
 }  // namespace
 
@@ -44,6 +49,7 @@ class LeaseRelease::Turn {
 LeaseRelease::LeaseRelease(fabric::Fabric& fabric, fabric::HandlerId handler, SignatureExchange& exchange,
                            const SpaceDials& dials)
     : fabric_(fabric),
+      others_(others_of(fabric)),
       handler_(handler),
       waits_(fabric, dials.parallel_releases),
       exchange_(exchange),
@@ -103,7 +109,8 @@ bool LeaseRelease::show_if_published(std::uint64_t& shown) {
   return known_.try_show(shown);
 }
 
-bool LeaseRelease::publish(bool is_at_place, bool always) {
+/// \param shows_all what this rank knows, also where it has published nothing itself \returns whether it has
+bool LeaseRelease::publish(bool is_at_place, bool shows_all) {
   const SignalSection section;
   const events::Span span(events::Kind::release);
   if (listener_ != nullptr) listener_->before_release();
@@ -111,7 +118,8 @@ bool LeaseRelease::publish(bool is_at_place, bool always) {
   const Turn turn(*this, has_writes());
   std::vector<WriteNotice> notices;
   publish_all(turn, is_at_place, notices);
-  if (always || !notices.empty()) known_.learn_and_show(notices, 0);
+  known_.learn(notices, 0);
+  if (shows_all || !notices.empty()) known_.show();
   return !notices.empty();
 }
 
@@ -141,41 +149,35 @@ Signature LeaseRelease::release_to_all() {
   std::vector<WriteNotice> notices;
   publish_all(turn, true, notices);
   known_.learn(notices, 0);
-  return known_.untold(turn.is_causal());  // then to those who are not at the barrier yet as well
+  if (turn.is_causal()) known_.show();  // to those who are not at the barrier yet as well
+  return known_.untold();
 }
 
 // ---- Acquires
 
-void LeaseRelease::acquire(fabric::Rank rank, std::uint32_t site) {
+void LeaseRelease::acquire(std::span<const fabric::Rank> ranks, std::uint32_t site) {
   const SignalSection section;
   const events::Span span(events::Kind::acquire);
-  acquire_shown(rank, site);
+  acquire_shown(ranks, site);
   refresh_pinned();
 }
 
 bool LeaseRelease::flush() {
-  const bool has_shown = publish(true, false);
+  const bool has_published = publish(true, false);
   const SignalSection section;
   const events::Span span(events::Kind::acquire);
-  std::vector<SignatureExchange::View> views;
-  views.reserve(fabric_.size());
-  for (fabric::Rank rank = 0; rank < fabric_.size(); ++rank)
-    if (rank != fabric_.rank()) views.push_back({.rank = rank});
-  const bool has_acquired = acquire_shown(views, no_site);
+  const bool has_acquired = acquire_shown(others_, no_site);
   refresh_pinned();
-  return has_shown || has_acquired;
-}
-
-void LeaseRelease::acquire_shown(fabric::Rank rank, std::uint32_t site) {
-  SignatureExchange::View view{.rank = rank};
-  acquire_shown(std::span(&view, 1), site);
+  return has_published || has_acquired;
 }
 
 /// All but the pinned blocks. What this rank has acquired once it need not acquire again: who spins, and
 /// acquires each time that it looks, asks for no more than a word. \returns whether there was any news
-bool LeaseRelease::acquire_shown(std::span<SignatureExchange::View> views, std::uint32_t site) {
+bool LeaseRelease::acquire_shown(std::span<const fabric::Rank> ranks, std::uint32_t site) {
   const SiteBits at = come_to(site);
-  for (SignatureExchange::View& view : views) view.version = acquired(view.rank);
+  std::vector<SignatureExchange::View> views;
+  views.reserve(ranks.size());
+  for (const fabric::Rank rank : ranks) views.push_back({.rank = rank, .version = acquired(rank)});
   if (!exchange_.look(views)) {
     Counters::add(counters_.acquires);
     acquire_unshown();
@@ -386,7 +388,7 @@ bool LeaseRelease::update_weak(SegmentId segment, std::uint64_t offset, std::siz
   std::vector<WriteNotice> notices;
   const auto locked = [&](fabric::Rank updater) {
     // What the last one to update it knew, and shown to the next one before it can have it.
-    acquire_shown(updater, ~static_cast<std::uint32_t>(index));
+    acquire_shown(std::span(&updater, 1), ~static_cast<std::uint32_t>(index));
     known_.show();
   };
   {

@@ -104,11 +104,13 @@ class LeaseRelease {
   /// rank's signature learn of it. Blocks. \param is_at_place false: the program knows nothing of it, and
   /// what is learnt of when blocks are written goes on as if it had not been
   void release(bool is_at_place = true);
-  /// The acquire fence: afterwards this rank sees what `rank` had published. Blocks.
-  /// \param site where in the program it is, for what prefetching learns
-  void acquire(fabric::Rank rank, std::uint32_t site = 0);
-  /// A release, and an acquire from all ranks, which are asked together. Blocks. \returns false: nothing
-  /// was published, nor is there anything of others that this rank had not acquired
+  /// The acquire fence: afterwards this rank sees what `ranks` had published, which are asked together; not
+  /// this one. Blocks. \param site where in the program it is, for what prefetching learns
+  void acquire(std::span<const fabric::Rank> ranks, std::uint32_t site = 0);
+  void acquire(fabric::Rank rank, std::uint32_t site = 0) { acquire(std::span(&rank, 1), site); }
+  /// A release, and an acquire from all ranks. What this rank has only learnt it does not show: who flushes
+  /// asks all ranks. Blocks. \returns false: nothing was published, nor is there anything of others that this
+  /// rank had not acquired
   bool flush();
 
   /// The halves of a barrier of all ranks: the release fence, whose signature goes to all, and the acquire
@@ -144,6 +146,8 @@ class LeaseRelease {
   }
   /// What belongs to no segment: fences, mutexes, changes of strength.
   Counters& counters() noexcept { return counters_; }
+  /// All ranks but this one.
+  std::span<const fabric::Rank> others() const noexcept { return others_; }
   /// Of all ranks, that told anything and whose notices this rank has acquired.
   std::uint64_t barriers() const noexcept { return barriers_.load(std::memory_order_acquire); }
   /// The version of what a rank shows that this rank has acquired: SignatureExchange::look. Any thread.
@@ -184,12 +188,11 @@ class LeaseRelease {
   static void arrived(void* self, fabric::Rank source, const std::byte* payload, std::size_t bytes) noexcept;
   void send(Message kind, fabric::Rank to, SegmentId segment, std::uint64_t block, std::uint64_t value);
   void publish_all(const Turn& turn, bool is_at_place, std::vector<WriteNotice>& notices);
-  bool publish(bool is_at_place, bool always);
+  bool publish(bool is_at_place, bool shows_all);
   bool show_if_published(std::uint64_t& shown);
   Exclusive& exclusive() noexcept;
   void acquire_blocks(const Signature& signature, SiteBits at);
-  bool acquire_shown(std::span<SignatureExchange::View> views, std::uint32_t site);
-  void acquire_shown(fabric::Rank rank, std::uint32_t site);
+  bool acquire_shown(std::span<const fabric::Rank> ranks, std::uint32_t site);
   void await_barriers(std::uint64_t barriers);
   SiteBits come_to(std::uint32_t site) noexcept;
   void acquire_unshown();
@@ -206,6 +209,7 @@ class LeaseRelease {
   void report(const Race& race);
 
   fabric::Fabric& fabric_;
+  const std::vector<fabric::Rank> others_;
   const fabric::HandlerId handler_;
   Counters counters_;
   Interleaver waits_;

@@ -12,6 +12,8 @@ namespace craton::coherence {
 
 /// The place of an acquire that the program knows nothing of.
 inline constexpr std::uint32_t no_place = 0x68656172U;
+/// Of all those that learn of what was handed on otherwise than by a lock or a barrier.
+inline constexpr std::uint32_t no_site = ~std::uint32_t{0};
 
 /// A set of places.
 using SiteBits = std::uint64_t;

@@ -76,9 +76,9 @@ Heap::TakenRun Heap::take_run(ChunkIndex chunks, std::size_t for_bytes) {
                  .remedy = "free memory, or give it more by --heap-bytes or CRATON_HEAP_BYTES"});
   }
   if (taken.givers_told == all_ranks) {
-    for (fabric::Rank rank = 0; rank < fabric_.size(); ++rank) space_.learn(rank);
+    space_.learn_from_all();
   } else {
-    for (std::uint32_t i = 0; i < taken.givers_told; ++i) space_.learn(taken.givers[i]);
+    space_.learn({taken.givers.begin(), taken.givers.begin() + taken.givers_told});
   }
   // A chunk that was ever given back has a giver for ever.
   return {.run = {.first = static_cast<ChunkIndex>(taken.first), .chunks = chunks},
@@ -91,7 +91,7 @@ void Heap::learn_of_frees(std::uint64_t frees) {
   const std::lock_guard learning(learning_);
   if (learnt_.load(std::memory_order_acquire) >= frees) return;
   const HeapChunks::Freers freers = chunks_.take_freers();
-  for (const fabric::Rank rank : freers.ranks) space_.learn(rank);
+  space_.learn(freers.ranks);
   learnt_.store(freers.frees, std::memory_order_release);
 }
 
@@ -130,7 +130,7 @@ void Heap::give_spares(std::size_t kept) {
   if (spares.empty()) return;
   if (!learning.owns_lock()) learning.lock();
   const HeapChunks::Freers freers = chunks_.take_freers();
-  for (const fabric::Rank rank : freers.ranks) space_.learn(rank);
+  space_.learn(freers.ranks);
   learnt_.store(freers.frees, std::memory_order_release);
   space_.publish();
   for (const ChunkIndex spare : spares) tell_given({.first = spare, .chunks = 1}, fabric_.rank());

@@ -107,11 +107,12 @@ void Heartbeat::beat() {
   }
   if (unheard.empty()) return;
   board_.get_heads(unheard);
-  for (const SignatureBoard::View& view : unheard) {
-    if (view.now == view.version) continue;
-    protocol_.acquire(view.rank, coherence::no_place);
-    acquired_seen_[view.rank] = protocol_.acquired(view.rank);
-  }
+  std::vector<fabric::Rank> news;
+  for (const SignatureBoard::View& view : unheard)
+    if (view.now != view.version) news.push_back(view.rank);
+  if (news.empty()) return;
+  protocol_.acquire(news, coherence::no_place);
+  for (const fabric::Rank rank : news) acquired_seen_[rank] = protocol_.acquired(rank);
 }
 
 }  // namespace craton::space

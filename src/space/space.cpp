@@ -357,7 +357,16 @@ bool Space::flush() {
 }
 
 void Space::learn(fabric::Rank rank) {
-  if (rank != fabric_.rank()) protocol_.acquire(rank, ~std::uint32_t{0});
+  if (rank != fabric_.rank()) protocol_.acquire(rank, coherence::no_site);
+}
+
+void Space::learn(std::vector<fabric::Rank> ranks) {
+  std::erase(ranks, fabric_.rank());
+  if (!ranks.empty()) protocol_.acquire(ranks, coherence::no_site);
+}
+
+void Space::learn_from_all() {
+  protocol_.acquire(protocol_.others(), coherence::no_site);
 }
 
 void Space::for_blocks(const void* begin, std::size_t bytes, const char* asked,

@@ -161,6 +161,9 @@ class Space {
   bool flush();
   /// Acquires what `rank` has published so far. Blocks. \throws Error peer_lost
   void learn(fabric::Rank rank);
+  /// The same of several, which are asked together.
+  void learn(std::vector<fabric::Rank> ranks);
+  void learn_from_all();
   /// Keeps blocks accessible all the time: see coherence::LeaseSegment::pin. \throws Error invalid_argument
   void pin(const void* begin, std::size_t bytes);
   void unpin(const void* begin, std::size_t bytes);

@@ -4,53 +4,17 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "sim_space.hpp"
+#include "turns.hpp"
 
 namespace craton::coherence::test {
 
 namespace {
 
 using fabric::Rank;
-using fabric::sim::SimFabric;
-using fabric::sim::World;
-
-struct Turn {
-  Rank rank;
-  std::function<void(SimRank&)> run;
-};
-
-/// Each turn begins when the one before it has ended. \returns what failed
-std::string take_turns(std::uint64_t seed, Rank ranks, const SegmentShape& shape,
-                       const std::vector<Turn>& turns) {
-  World world({.size = ranks, .seed = seed, .stack_bytes = 128 * 1024});
-  std::vector<std::unique_ptr<SimRank>> all(ranks);
-  std::vector<SimFabric*> fabrics(ranks);
-  std::size_t next = 0;
-  for (Rank rank = 0; rank < ranks; ++rank) {
-    world.spawn(rank, [&](SimFabric& fabric) {
-      const Rank self = fabric.rank();
-      fabrics[self] = &fabric;
-      all[self] = std::make_unique<SimRank>(fabric, std::vector{shape}, SpaceDials{}, 1, 1);
-      all[self]->barrier().wait();
-      for (std::size_t turn = 0; turn < turns.size(); ++turn) {
-        if (turns[turn].rank != self) continue;
-        static_cast<void>(fabric.wait_until([&] { return next == turn; }, no_deadline));
-        turns[turn].run(*all[self]);
-        ++next;
-        for (SimFabric* each : fabrics) each->notify();
-      }
-      all[self]->barrier().wait();
-      all[self]->close();
-    });
-  }
-  return world.run().failure;
-}
 
 constexpr std::size_t block_bytes = 64;
 
