@@ -223,6 +223,7 @@ void LeaseSegment::opened_for_nothing(Block& block) noexcept {
 /// What it costs to close a block and open it again, as it was opened the last time, in looks at an open one.
 /// A fault, which may have been for several blocks, costs 8 us, system calls 0.5 us a page; a look takes
 /// 0.1 us a page in the cache, and 0.4 from memory.
+/// \param looks_are_dear as long as the block is open; where many are closed, looks at the others are cheap
 std::uint32_t LeaseSegment::looks_an_opening(const Block& block, bool looks_are_dear) const noexcept {
   constexpr std::uint32_t page_part = 16;
   constexpr std::uint32_t memory_part = 4;
@@ -235,7 +236,7 @@ std::uint32_t LeaseSegment::looks_an_opening(const Block& block, bool looks_are_
 /// With `busy`, of a block that a release closed and that is written again. One that is written again soon,
 /// or written alike again and again, like the cold cells of a stencil, is best left open as long; one that is
 /// written once in many releases, like the planes of a pipeline, is best closed by the very release that
-/// publishes it.
+/// publishes it. A look is priced as when the block was closed: open, it would be one of many again.
 void LeaseSegment::learn_gap(Block& block) noexcept {
   const std::uint32_t looks = looks_an_opening(block, block.cooled_from_many);
   constexpr std::uint8_t patience_most = 4;
