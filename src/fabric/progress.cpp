@@ -223,7 +223,7 @@ void Progress::agent_main() {
         const TimeNs now_ns = clock_.now_ns();
         courteous.worked();
         look_now_and_then(now_ns);
-        spin_until_ns = now_ns + options_.spin_ns;
+        spin_until_ns = now_ns + options_.agent_spin_ns;
         continue;
       }
       if (clock_.now_ns() < spin_until_ns) {

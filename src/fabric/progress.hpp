@@ -47,8 +47,9 @@ struct alignas(64) Doorbell {
 void ring(Doorbell& doorbell, int wake_fd) noexcept;
 
 struct ProgressOptions {
-  TimeNs spin_ns = 20'000;  ///< how long every wait polls before it sleeps
-  bool courteous = true;    ///< the agent is, where that is not bad (courtesy.hpp)
+  TimeNs spin_ns = 20'000;         ///< how long every wait polls before it sleeps
+  TimeNs agent_spin_ns = spin_ns;  ///< and the agent, after it has had something to do
+  bool courteous = true;           ///< the agent is, where that is not bad (courtesy.hpp)
 };
 
 class Progress {

@@ -172,9 +172,13 @@ void WiredFabric::make_transports(Bootstrap& bootstrap, const WiredOptions& opti
 
   // Ranks that share processors all the time have their agents wait for whole slices of each other.
   const bool is_crowded = neighbours_.size() > processors().size();
-  progress_ = std::make_unique<Progress>(
-      clock_, ProgressOptions{.spin_ns = options.spin_ns, .courteous = !is_crowded},
-      shm_ != nullptr ? shm_->doorbell() : private_doorbell_);
+  // And where each computes on one of its own, none is free for an agent that spins.
+  const bool is_full = neighbours_.size() >= processors().size();
+  progress_ = std::make_unique<Progress>(clock_,
+                                         ProgressOptions{.spin_ns = options.spin_ns,
+                                                         .agent_spin_ns = is_full ? 0 : options.spin_ns,
+                                                         .courteous = !is_crowded},
+                                         shm_ != nullptr ? shm_->doorbell() : private_doorbell_);
   progress_->add(loopback_, false);
   if (shm_ != nullptr) {
     shm_->set_wake_fd(progress_->wake_fd());
