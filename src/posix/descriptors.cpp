@@ -1,5 +1,6 @@
 #include "posix/descriptors.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/kcmp.h>
@@ -13,7 +14,10 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
+#include <memory>
 #include <mutex>
+#include <string_view>
 
 #include "base/error.hpp"
 #include "base/signal_section.hpp"
@@ -152,10 +156,30 @@ bool is_local(const Borrowing& with, int number) noexcept {
 /// program's. So all of them are taken, by what nothing can be read from.
 void take_low_numbers() noexcept {
   const int nothing = ::open("/", O_PATH | O_CLOEXEC);  // to the end, as the others
-  for (int number = STDERR_FILENO + 1; nothing >= 0 && number < numbers_a_rank; ++number) {
-    if (is_open(number)) continue;
-    const int taken = ::fcntl(nothing, F_DUPFD_CLOEXEC, number);
-    if (taken > number) static_cast<void>(::close(taken));
+  if (nothing < 0) return;
+  for (int taken = 0; taken >= 0 && taken < numbers_a_rank;) {
+    taken = ::fcntl(nothing, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (taken >= numbers_a_rank) static_cast<void>(::close(taken));
+  }
+}
+
+/// What is open now is the runtime's, or rank 0's. Not asked for one by one where that can be helped: rank 0
+/// is in the program already, and waits for this rank where that wants it.
+void note_runtimes(Borrowing& with) noexcept {
+  const auto note = [&with](int number) {
+    if (number >= 0 && number < numbers_most) with.runtimes[static_cast<std::size_t>(number)].store(1);
+  };
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc/self/fd"), ::closedir);
+  if (folder == nullptr) {
+    for (int number = 0; number < numbers_most; ++number)
+      if (is_open(number)) note(number);
+    return;
+  }
+  while (const dirent* const entry = ::readdir(folder.get())) {
+    const std::string_view name = entry->d_name;
+    int number = -1;
+    std::from_chars(name.data(), name.data() + name.size(), number);
+    if (number != ::dirfd(folder.get())) note(number);
   }
 }
 
@@ -202,6 +226,12 @@ void tell_if_lent(int number) noexcept {
 
 }  // namespace
 
+void make_room_for_descriptors() noexcept {
+  constexpr int numbers = 1024;  // as the limit usually is
+  const UniqueFd nothing(::open("/", O_PATH | O_CLOEXEC));
+  if (nothing) UniqueFd(::fcntl(nothing.get(), F_DUPFD_CLOEXEC, numbers - 1));
+}
+
 void share_descriptors(SharedProgram& program, space::Agreement& agreement) {
   if (program.fabric().size() == 1) return;
   if (program.rank() == 0) return lend(agreement);
@@ -226,8 +256,7 @@ void share_descriptors(SharedProgram& program, space::Agreement& agreement) {
     own.first_number = wanted + numbers_a_rank <= room ? static_cast<int>(wanted) : 0;
     if (room >= numbers_enough) take_low_numbers();
   }
-  for (int number = 0; number < numbers_most; ++number)
-    own.runtimes[static_cast<std::size_t>(number)].store(is_open(number) ? 1 : 0);
+  note_runtimes(own);
   is_borrower.store(true, std::memory_order_release);
 }
 

@@ -30,6 +30,10 @@ namespace craton::posix {
 
 class SharedProgram;
 
+/// Has the kernel's table of descriptors grow now, before the process has threads: later each step takes a
+/// grace period of the kernel's, some ms, and ranks would come late to the program's first region.
+void make_room_for_descriptors() noexcept;
+
 /// Collective: rank 0 lets its neighbours borrow. Before the program starts. \throws Error
 void share_descriptors(SharedProgram& program, space::Agreement& agreement);
 

@@ -13,6 +13,7 @@
 #include "job/rank_process.hpp"
 #include "omp/process.hpp"
 #include "posix/atomic_hooks.hpp"
+#include "posix/descriptors.hpp"
 #include "posix/everywhere.hpp"
 #include "posix/fast_math.hpp"
 #include "posix/foreign_memory.hpp"
@@ -114,6 +115,7 @@ void skip_addresses_of_others() noexcept {
 
 [[noreturn]] void start_shared() {
   skip_addresses_of_others();
+  craton::posix::make_room_for_descriptors();
   try {
     make_cpp_streams();
     auto* const program = new SharedProgram;  // to the end of the process
