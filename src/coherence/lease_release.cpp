@@ -175,9 +175,14 @@ bool LeaseRelease::flush() {
 /// acquires each time that it looks, asks for no more than a word. \returns whether there was any news
 bool LeaseRelease::acquire_shown(std::span<const fabric::Rank> ranks, std::uint32_t site) {
   const SiteBits at = come_to(site);
-  std::vector<SignatureExchange::View> views;
-  views.reserve(ranks.size());
-  for (const fabric::Rank rank : ranks) views.push_back({.rank = rank, .version = acquired(rank)});
+  // Locks and faults ask one rank, often for nothing new: no memory for that.
+  SignatureExchange::View one;
+  std::vector<SignatureExchange::View> many(ranks.size() == 1 ? 0 : ranks.size());
+  const std::span<SignatureExchange::View> views = ranks.size() == 1 ? std::span(&one, 1) : std::span(many);
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    views[i].rank = ranks[i];
+    views[i].version = acquired(ranks[i]);
+  }
   if (!exchange_.look(views)) {
     Counters::add(counters_.acquires);
     acquire_unshown();

@@ -481,9 +481,8 @@ void LeaseSegment::publish(std::uint64_t index, Block& block, fabric::Rank home,
 void LeaseSegment::invalidate_sharers(std::uint64_t index, Block& block, std::uint64_t sharers,
                                       fabric::Rank also) {
   std::vector<fabric::Rank> told;
-  for (fabric::Rank rank = 0; rank < fabric_.size(); ++rank) {
-    if (rank != fabric_.rank() && ((sharers & bit_of(rank)) != 0 || rank == also)) told.push_back(rank);
-  }
+  for (const fabric::Rank rank : space_.others())
+    if ((sharers & bit_of(rank)) != 0 || rank == also) told.push_back(rank);
   if (told.empty()) return;
   block.acks_due.store(static_cast<std::uint32_t>(told.size()), std::memory_order_release);
   for (const fabric::Rank rank : told) space_.send(LeaseRelease::Message::drop, rank, id_, index, 0);

@@ -100,9 +100,9 @@ void Heartbeat::beat() {
   const std::uint64_t barriers = protocol_.barriers();
   if (barriers != std::exchange(barriers_seen_, barriers)) return;
   std::vector<SignatureBoard::View> unheard;
-  for (fabric::Rank rank = 0; rank < fabric_.size(); ++rank) {
+  for (const fabric::Rank rank : protocol_.others()) {
     const std::uint64_t acquired = protocol_.acquired(rank);
-    if (acquired == std::exchange(acquired_seen_[rank], acquired) && rank != fabric_.rank())
+    if (acquired == std::exchange(acquired_seen_[rank], acquired))
       unheard.push_back({.rank = rank, .version = acquired});
   }
   if (unheard.empty()) return;
