@@ -23,6 +23,7 @@ struct Set {
 };
 
 std::atomic<bool> is_any_bound{false};
+constinit thread_local int own_processor = -1;
 
 std::vector<std::uint32_t> read_processors() {
   std::vector<std::uint32_t> numbers;
@@ -44,6 +45,17 @@ void allow(const std::vector<std::uint32_t>& numbers) noexcept {
   static_cast<void>(::sched_setaffinity(0, sizeof set.words, set.kernels()));
 }
 
+/// From where the kernel may move it on.
+void move_to(std::uint32_t number) noexcept {
+  Set before;
+  if (number >= most_processors || ::sched_getaffinity(0, sizeof before.words, before.kernels()) != 0) return;
+  if (!before.has(number)) return;
+  Set only;
+  only.add(number);
+  static_cast<void>(::sched_setaffinity(0, sizeof only.words, only.kernels()));
+  static_cast<void>(::sched_setaffinity(0, sizeof before.words, before.kernels()));
+}
+
 }  // namespace
 
 const std::vector<std::uint32_t>& processors() {
@@ -55,6 +67,16 @@ void use_processors(const std::vector<std::uint32_t>& numbers) noexcept {
   static_cast<void>(processors());  // as they were before
   is_any_bound.store(true, std::memory_order_release);
   allow(numbers);
+}
+
+void settle_on_processor(std::uint32_t number) noexcept {
+  own_processor = static_cast<int>(number);
+  move_to(number);
+}
+
+void leave_processor(int number) noexcept {
+  if (number < 0 || own_processor < 0 || own_processor == number || ::sched_getcpu() != number) return;
+  move_to(static_cast<std::uint32_t>(own_processor));
 }
 
 void use_all_processors() noexcept {

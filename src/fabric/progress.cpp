@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include "base/cancellation.hpp"
 #include "base/error.hpp"
 #include "base/futex.hpp"
+#include "base/processors.hpp"
 #include "base/signal_section.hpp"
 #include "fabric/courtesy.hpp"
 
@@ -80,7 +82,10 @@ void ring(Doorbell& doorbell, int wake_fd) noexcept {
   if (doorbell.polling.load() != 0) return;
   // All of them: what is there may be room for messages, which one that wakes up and leaves would not pass
   // on.
-  if (doorbell.futex_sleepers.load() != 0 && futex_wake(doorbell.sequence, INT_MAX) != 0) return;
+  if (doorbell.futex_sleepers.load() != 0) {
+    doorbell.rung_on.store(::sched_getcpu(), std::memory_order_relaxed);
+    if (futex_wake(doorbell.sequence, INT_MAX) != 0) return;
+  }
   if (doorbell.epoll_sleepers.load() != 0) write_eventfd(wake_fd);
 }
 
@@ -375,7 +380,11 @@ bool Progress::sleep_on_doorbell(FunctionRef<bool()> condition, TimeNs deadline_
   sleepers.fetch_add(1);
   end_application_polling();
   const bool held = condition();
-  if (!held && !SignalSection::is_awaited()) futex_wait(doorbell_.sequence, sequence, deadline_ns);
+  if (!held && !SignalSection::is_awaited()) {
+    doorbell_.rung_on.store(-1, std::memory_order_relaxed);
+    futex_wait(doorbell_.sequence, sequence, deadline_ns);
+    leave_processor(doorbell_.rung_on.load(std::memory_order_relaxed));
+  }
   sleepers.fetch_sub(1);
   begin_application_polling();
   return held;

@@ -39,7 +39,8 @@ struct alignas(64) Doorbell {
   std::atomic<std::uint32_t> polling{0};         ///< threads that will look before they sleep
   std::atomic<std::uint32_t> futex_sleepers{0};  ///< application waiters asleep on `sequence`
   std::atomic<std::uint32_t> epoll_sleepers{
-      0};  ///< threads asleep on descriptors, one of them `wake_fd`'s reader
+      0};                        ///< threads asleep on descriptors, one of them `wake_fd`'s reader
+  std::atomic<int> rung_on{-1};  ///< the processor of who last woke a waiter; -1: none has since one slept
 };
 
 /// Rings a doorbell after something was made findable. Costs a few ns when its rank polls, else a system

@@ -71,12 +71,12 @@ void attach_master() {
   events::attach();
   Thread& master = make_lasting();
   master.is_master = true;
-  the_runtime->bind(master);
+  the_runtime->settle(master);
 }
 
 void work() {
   events::attach();
-  the_runtime->bind(make_lasting());
+  the_runtime->settle(make_lasting());
   the_runtime->work();
 }
 

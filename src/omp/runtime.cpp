@@ -1,5 +1,7 @@
 #include "omp/runtime.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -166,6 +168,8 @@ Runtime::Runtime(Platform& platform, const Settings& settings)
   seat_ = seat_of_rank(static_cast<std::uint32_t>(settings_.places.size()), ranks_before, ranks_here);
   spin_.looks = looks_before_sleep;
   is_crowded_ = std::size_t{ranks_here} * settings_.threads_a_rank > processors().size();
+  // Alone on its node, if that is not one of several on a machine.
+  number_here_ = ranks_here == 1 ? rank_ : ranks_before;
   if (is_crowded_) spin_.looks = looks_if_crowded;
   if (settings_.wait_policy == WaitPolicy::active) spin_.looks = looks_if_active;
   if (settings_.wait_policy == WaitPolicy::passive) spin_.looks = 0;
@@ -180,6 +184,15 @@ void Runtime::bind(Thread& thread) const noexcept {
   if (seat.count == 0 || thread.bound_to == seat.place) return;
   use_processors(settings_.places[seat.place]);
   thread.bound_to = seat.place;
+}
+
+void Runtime::settle(Thread& thread) const noexcept {
+  if (seat_.count != 0) return bind(thread);
+  if (is_crowded_) return;
+  const std::vector<std::uint32_t>& usable = processors();
+  // The ranks of a node have one parent. Jobs side by side begin elsewhere, each.
+  const auto first = static_cast<std::size_t>(::getppid());
+  settle_on_processor(usable[(first + std::size_t{number_here_} * settings_.threads_a_rank) % usable.size()]);
 }
 
 void Runtime::fail(const Error& error) noexcept {

@@ -49,6 +49,10 @@ class Runtime {
   Seat seat_of(const TeamState& state) const noexcept { return state.seat.count != 0 ? state.seat : seat_; }
   /// The calling thread may use the processors of its seat.
   void bind(Thread& thread) const noexcept;
+  /// The same for a rank's first thread; where threads are not bound, it begins on a processor of its own.
+  /// Ranks that begin on one may stay there for milliseconds: a guest's kernel takes a processor that halts
+  /// for one that its host has taken away, and wakes nobody there.
+  void settle(Thread& thread) const noexcept;
   fabric::RemoteAddress loop_words_at() const noexcept { return word_at(offsetof(Words, loops)); }
   /// Where a word of rank 0's lies.
   fabric::RemoteAddress word_at(std::size_t offset) const noexcept {
@@ -124,6 +128,7 @@ class Runtime {
   Icvs initial_icvs_;
   Seat seat_;  ///< of this rank
   bool is_crowded_ = false;
+  std::uint32_t number_here_ = 0;  ///< of this rank, among those that share its processors
   Spin spin_;
   fabric::RegionMemory memory_;
   Locks locks_;
