@@ -25,10 +25,19 @@ struct Set {
 std::atomic<bool> is_any_bound{false};
 constinit thread_local int own_processor = -1;
 
+/// What the calling thread may use. \returns false: the kernel does not say
+bool get_allowed(Set& set) noexcept {
+  return ::sched_getaffinity(0, sizeof set.words, set.kernels()) == 0;
+}
+
+void allow(Set& set) noexcept {
+  static_cast<void>(::sched_setaffinity(0, sizeof set.words, set.kernels()));
+}
+
 std::vector<std::uint32_t> read_processors() {
   std::vector<std::uint32_t> numbers;
   Set set;
-  if (::sched_getaffinity(0, sizeof set.words, set.kernels()) == 0) {
+  if (get_allowed(set)) {
     for (std::size_t i = 0; i < most_processors; ++i) {
       if (set.has(i)) numbers.push_back(static_cast<std::uint32_t>(i));
     }
@@ -42,18 +51,17 @@ void allow(const std::vector<std::uint32_t>& numbers) noexcept {
   for (const std::uint32_t number : numbers) {
     if (number < most_processors) set.add(number);
   }
-  static_cast<void>(::sched_setaffinity(0, sizeof set.words, set.kernels()));
+  allow(set);
 }
 
 /// From where the kernel may move it on.
 void move_to(std::uint32_t number) noexcept {
   Set before;
-  if (number >= most_processors || ::sched_getaffinity(0, sizeof before.words, before.kernels()) != 0) return;
-  if (!before.has(number)) return;
+  if (number >= most_processors || !get_allowed(before) || !before.has(number)) return;
   Set only;
   only.add(number);
-  static_cast<void>(::sched_setaffinity(0, sizeof only.words, only.kernels()));
-  static_cast<void>(::sched_setaffinity(0, sizeof before.words, before.kernels()));
+  allow(only);
+  allow(before);
 }
 
 }  // namespace
