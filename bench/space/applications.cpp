@@ -30,6 +30,7 @@ struct Variant {
   bool hot_blocks;
   bool prefetch;
   bool sole_copies = false;
+  bool migration = false;
 };
 constexpr auto fixed = CRATON_HOME_FIXED;
 constexpr auto floating = CRATON_HOME_FLOATING;
@@ -37,14 +38,15 @@ constexpr auto directory = CRATON_INVALIDATION_DIRECTORY;
 constexpr auto leases = CRATON_INVALIDATION_LEASES;
 constexpr auto plain = CRATON_RELEASE_PLAIN;
 constexpr auto fast = CRATON_RELEASE_FAST;
-// The first six without prefetching and sole copies, as in the dissertation.
+// The first six without prefetching, sole copies and migration, as in the dissertation.
 constexpr Variant variants[] = {{"fixed+directory", fixed, directory, plain, false, false},
                                 {"fixed+leases", fixed, leases, plain, false, false},
                                 {"floating+directory, plain", floating, directory, plain, false, false},
                                 {"floating+directory, fast", floating, directory, fast, true, false},
                                 {"floating+leases, plain", floating, leases, plain, false, false},
                                 {"floating+leases, fast", floating, leases, fast, true, false},
-                                {"all", floating, leases, fast, true, true, true},
+                                {"all", floating, leases, fast, true, true, true, true},
+                                {"all but migration", floating, leases, fast, true, true, true},
                                 {"all but sole copies", floating, leases, fast, true, true},
                                 {"all but hot blocks", floating, leases, fast, false, true}};
 constexpr std::size_t notice_capacities[] = {0, 4, 16, 32, 64, 128, 256, 1024, 4096};
@@ -57,6 +59,7 @@ craton_segment_options options_of(const Variant& variant) {
   options.hot_blocks = variant.hot_blocks ? 1 : 0;
   options.prefetch = variant.prefetch ? 1 : 0;
   options.sole_copies = variant.sole_copies ? 1 : 0;
+  options.migration = variant.migration ? 1 : 0;
   return options;
 }
 

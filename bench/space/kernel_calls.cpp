@@ -70,6 +70,7 @@ craton_status craton_segment_create(const craton_segment_options* options, void*
     own.dials.hot_blocks = options->hot_blocks != 0;
     own.dials.sole_copies = options->sole_copies != 0;
     own.dials.prefetch = options->prefetch != 0;
+    if (options->migration == 0) own.dials.migrate_after = coherence::Dials::never;
     *data = current->space.create_segment(own).data();
   });
 }

@@ -117,6 +117,7 @@ craton::space::SegmentOptions segment_options(const craton_segment_options& aske
   options.dials.prefetch = asked.prefetch != 0;
   options.dials.causal = asked.causal != 0;
   options.dials.sole_copies = asked.sole_copies != 0;
+  if (asked.migration == 0) options.dials.migrate_after = coherence::Dials::never;
   options.dials.strength = static_cast<coherence::Strength>(asked.strength);
   return options;
 }

@@ -47,11 +47,17 @@ struct Block {
   Timestamp source_write_ts;  ///< where one get brings that write from: its notice
   Timestamp source_read_ts;
   fabric::Rank source;
-  /// No other rank has a copy that it may use: the block is open for writing, and not dirty. Becomes false
-  /// without `busy`, by a message.
+  /// No other rank has a copy that it may use, or it is `untold`: the block is open for writing, and has no
+  /// twin. Dirty, if it has to be published: see lease_segment_migrate.cpp. Becomes false without `busy`, by
+  /// a message.
   bool sole;
   std::uint8_t lease_doublings;  ///< see LeaseSegment::lease_for
   std::uint8_t times_shared;     ///< how often that ended
+  /// Its home was taken to be written here, and other ranks may use copies of before: the next release tells
+  /// them, changed or not.
+  bool untold;
+  std::uint8_t migration_delay;  ///< so many acquires do not take its home
+  std::uint8_t times_disturbed;  ///< how often others asked for it while it was written, its home taken so
   bool dropped;                  ///< by its home (directory)
   bool fetched;                  ///< at least once (directory)
   // What prefetching has learnt.
@@ -81,10 +87,12 @@ struct Block {
   bool pinned;                   ///< its access is never taken away
   std::uint64_t arrivals;        ///< how often bytes of other ranks came into the copy (causal)
   std::uint64_t learnt_arrival;  ///< the last of them of which this rank has learnt what went before
-  bool alone;                ///< when its home was taken, nobody else had written it since the copy was made
-  std::uint16_t unchanged;   ///< releases in a row that found the open block as it was
-  std::uint8_t patience;     ///< how much longer it stays open than others: see LeaseSegment::learn_gap
-  bool rarely_written;       ///< so seldom that it is best closed by the release that publishes it
+  std::uint8_t taken_alone;      ///< releases in a row that took its home and found it `alone`
+  std::uint8_t unlooked;    ///< homes taken by acquires in a row without a twin to see whether it was written
+  bool alone;               ///< when its home was taken, nobody else had written it since the copy was made
+  std::uint16_t unchanged;  ///< releases in a row that found the open block as it was
+  std::uint8_t patience;    ///< how much longer it stays open than others: see LeaseSegment::learn_gap
+  bool rarely_written;      ///< so seldom that it is best closed by the release that publishes it
   std::uint8_t opened_with;  ///< so many blocks, itself among them, by one fault or acquire
   /// By place of the acquire before (Sites::place_of): the number of the program's release that found, or was
   /// to find, that it had been written after it.

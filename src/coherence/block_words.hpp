@@ -50,7 +50,7 @@ inline constexpr fabric::Rank rank(std::uint64_t value) noexcept {
 }
 }  // namespace link
 
-/// Values of `lease`: a state, a time, and four marks.
+/// Values of `lease`: a state, a time, and five marks.
 namespace lease {
 /// A thread of the rank whose word it is sleeps until it becomes `moved`.
 inline constexpr std::uint64_t awaited = 1;
@@ -64,7 +64,10 @@ inline constexpr std::uint64_t sole = 4;
 /// Since it was published last it has been sole. If it is no more, its twin was made later, at no time that a
 /// reader of the words could tell.
 inline constexpr std::uint64_t was_sole = 8;
-inline constexpr unsigned mark_bits = 4;
+/// What was published last is in the home's copy, which is closed to writes, and not in its twin
+/// (lease_segment_migrate.cpp). It may be `sole` as well: then nobody has fetched it from there.
+inline constexpr std::uint64_t kept = 16;
+inline constexpr unsigned mark_bits = 5;
 /// The home is here, and copies of it may be used until the time.
 inline constexpr std::uint64_t open_until(Timestamp time) noexcept {
   return time << mark_bits;
@@ -88,8 +91,11 @@ inline constexpr Timestamp time(std::uint64_t value) noexcept {
 inline constexpr bool is_sole(std::uint64_t value) noexcept {
   return (value & sole) != 0;
 }
+inline constexpr bool is_kept(std::uint64_t value) noexcept {
+  return (value & kept) != 0;
+}
 inline constexpr std::uint64_t marks(std::uint64_t value) noexcept {
-  return value & (awaited | written | sole | was_sole);
+  return value & (awaited | written | sole | was_sole | kept);
 }
 static_assert(open_until(timestamp_limit) <= closed);
 }  // namespace lease

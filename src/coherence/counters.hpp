@@ -25,6 +25,8 @@ struct alignas(64) Counters {
   Count unchanged{0};        ///< open blocks that a release found as they were
   Count sole{0};             ///< blocks that became their home's alone
   Count shared{0};           ///< of them: blocks that another rank asked for
+  Count migrated{0};         ///< homes that were taken by an acquire, before the block was written
+  Count kept{0};             ///< blocks whose last published bytes stayed in the copy alone
   Count cooled{0};           ///< open blocks closed because they did not change
   Count merged_alone{0};     ///< of the merges, those that needed no bytes
   Count copied_back{0};      ///< twins that were written to the former home

@@ -55,6 +55,11 @@ struct Dials {
   /// A release at home makes other copies old for good: then the home writes the block without a twin and
   /// without telling anybody, until somebody asks. With Release::fast, leases and `hot_blocks`.
   bool sole_copies = true;
+  /// The home of a block that is written after an acquire comes with that acquire, if so many releases in a
+  /// row that took its home found that nobody else had written it at the time; 255: never. With `sole_copies`
+  /// and `prefetch`.
+  std::uint8_t migrate_after = 1;
+  static constexpr std::uint8_t never = 255;
   /// How far on either side of its own a fault opens blocks, 64 at most: to be written, where they were
   /// written together before, or those before it are; to be read, where those before it were fetched too.
   std::uint32_t open_ahead = 32;

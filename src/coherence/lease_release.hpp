@@ -15,7 +15,8 @@
 ///     a time in (w, r]: a publisher takes a time above every lease it finds at the home.
 ///  3. A rank uses a copy only if w is at least what the notices that it has acquired require, and r at least
 ///     its min_write_ts, which stands for all notices that it has not been given.
-///  4. A write here is in the copy and not in the twin until it is published.
+///  4. A write here is in the copy and not in the twin until it is published; or others have asked for the
+///     block, which had none: then the next release tells of it (lease_segment_migrate.cpp).
 ///
 /// In causal segments (Dials::causal), where data and then a flag is right without a flush between:
 ///  5. What a release publishes is a consistent cut of its rank's writes: none is made while it looks.

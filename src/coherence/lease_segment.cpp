@@ -42,6 +42,7 @@ Dials checked(Dials dials) {
   if (dials.release == Release::plain) dials.hot_blocks = false;
   if (!dials.hot_blocks || dials.invalidation == Invalidation::directory) dials.sole_copies = false;
   if (dials.invalidation == Invalidation::directory) dials.prefetch = false;
+  if (!dials.sole_copies || !dials.prefetch) dials.migrate_after = Dials::never;
   return dials;
 }
 
@@ -108,11 +109,9 @@ void LeaseSegment::fault(vm::BlockIndex index, bool write) {
   if (strong(index)) return become_strong();
   {
     const StateGuard guard(block.state);
-    block.wanted_after |= block.closed_after;
     if (write) learn_written(block);
     if (block.closed_after != 0 && block.probed) found_used(index, block);
-    if (!write && block.closed_after != 0) block.read_after = block.closed_after;
-    block.closed_after = 0;
+    learn_wanted(block, write);
     block.probed = false;
   }
   if (write && block.cooled) learn_gap(block);
@@ -140,6 +139,13 @@ void LeaseSegment::fault(vm::BlockIndex index, bool write) {
     if (strong(index)) return become_strong();
   }
   if (!write && was_fetched) read_ahead(index);
+}
+
+/// Under the block's state lock; it is about to be opened.
+void LeaseSegment::learn_wanted(Block& block, bool write) noexcept {
+  block.wanted_after |= block.closed_after;
+  if (!write && block.closed_after != 0) block.read_after = block.closed_after;
+  block.closed_after = 0;
 }
 
 /// Under the block's state lock; it is about to be opened for writing.
@@ -181,6 +187,7 @@ bool LeaseSegment::open_with_neighbours(std::uint64_t index, bool first_touch) {
       const bool is_news = first_touch && !block.seen;
       if ((!usable(next, block) && !is_news) || block.probed) return false;
       learn_written(block);
+      learn_wanted(block, true);
       return true;
     };
     if (!is_wanted()) {
@@ -369,7 +376,9 @@ void LeaseSegment::read_ahead(std::uint64_t index) {
     const auto is_wanted = [&] {
       if (strong(next) || owns(next) || block.dirty || pages_.access(next) != vm::Access::none) return false;
       const StateGuard guard(block.state);
-      return !block.probed;
+      if (block.probed) return false;
+      learn_wanted(block, false);
+      return true;
     };
     if (is_wanted()) continue;
     block.busy.unlock();
@@ -417,21 +426,22 @@ void LeaseSegment::back_off(unsigned& round) {
 void LeaseSegment::prepare_write(std::uint64_t index, Block& block) {
   settle(index, block);
   if (!block.dirty) {
+    block.unchanged = 0;
+    block.cooled = false;
     if (floating() && lock_.try_lock_own(index)) {
+      const ScopeExit unlock([&]() noexcept { lock_.unlock(index); });
+      if (write_kept(index, block)) return;
       // Whoever takes the home from here copies what it has read back to our twin (section 3.4.6); in plain
       // mode it reads the twin.
       const bool is_made = block.clean_twin_ts != 0 && block.clean_twin_ts == words_.own_write_ts(index);
       if (has_published_twins() && is_made) block.has_twin = true;
       if (has_published_twins() && !is_made) make_twin(index, block);
       words_.set_own_exposed(index, true);
-      lock_.unlock(index);
     } else {
       settle(index, block);
       make_twin(index, block);
     }
     block.dirty = true;
-    block.unchanged = 0;
-    block.cooled = false;
     expect_next_write(index, block);
   }
   list_dirty(index, block);

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -123,6 +124,10 @@ class LeaseSegment final : public vm::FaultHandler {
   bool unchanged(std::uint64_t index) const noexcept {
     return equal_blocks(data(index), twin(index), block_bytes_);
   }
+  /// With `busy`, of a dirty block with a twin: a release need not publish it.
+  bool has_nothing_to_tell(std::uint64_t index, const Block& block) const noexcept {
+    return !block.untold && unchanged(index);
+  }
 
   // Faults (lease_segment.cpp).
   static constexpr std::uint32_t read_ahead_most = 64;
@@ -137,12 +142,23 @@ class LeaseSegment final : public vm::FaultHandler {
     fabric::Rank rank;
     Timestamp write_ts;
     Timestamp read_ts;
-    bool written;  ///< else what the copy has is right
+    bool written;       ///< else what the copy has is right
+    bool kept = false;  ///< at its home: in the copy, not in the twin
   };
+  bool get_to(std::byte* to, std::uint64_t index, const Source& source);
+  fabric::RegionId region_of(const Source& source) const noexcept {
+    return source.kept ? data_region_ : published_region();
+  }
+  bool is_still(std::uint64_t index, const Source& source);
+  static void forget_copy(Block& block) noexcept;
   void fetch_run(std::uint64_t first, std::span<Source> sources);
   Source find_source(std::uint64_t index, Block& block);
+  std::optional<Source> try_find_source(std::uint64_t index, Block& block);
+  Source known_source(const Block& block) const noexcept;
   static void note_copy(Block& block, const Source& source);
-  Source ask_home(std::uint64_t index, Block& block);
+  std::optional<Source> try_ask_home(std::uint64_t index, Block& block);
+  bool fetch_from(const Source& source, std::uint64_t index, Block& block);
+  bool try_fetch(std::uint64_t index, Block& block);
   Timestamp lease_for(Block& block, Timestamp write_ts) const noexcept;
   void start_get_bytes(fabric::Rank from, fabric::RegionId region, std::uint64_t index, std::byte* to,
                        fabric::Completion& completion);
@@ -175,6 +191,7 @@ class LeaseSegment final : public vm::FaultHandler {
     block.written_after &= ~block.opened_after;
     block.opened_after = 0;
   }
+  static void learn_wanted(Block& block, bool write) noexcept;
   void learn_written(Block& block) noexcept;
   void learn_gap(Block& block) noexcept;
   std::uint32_t looks_an_opening(const Block& block, bool looks_are_dear) const noexcept;
@@ -187,9 +204,12 @@ class LeaseSegment final : public vm::FaultHandler {
   struct Taken {
     fabric::Rank from;  ///< who had the lock before
     Timestamp write_ts;
-    std::uint64_t updater;  ///< BlockWords::updater
+    std::uint64_t updater;       ///< BlockWords::updater
+    Timestamp published_ts = 0;  ///< when the home was written last
+    Timestamp leased_until = 0;  ///< until when others may use copies
   };
   Taken take_home(std::uint64_t index, Block& block);
+  Taken take_home_from(fabric::Rank home, std::uint64_t index, Block& block, bool in_place);
   void publish_taken(std::uint64_t index, Block& block, const Taken& taken,
                      std::vector<WriteNotice>& notices);
   void publish_at_home(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
@@ -198,8 +218,9 @@ class LeaseSegment final : public vm::FaultHandler {
                              std::vector<WriteNotice>& notices);
   void publish(std::uint64_t index, Block& block, fabric::Rank home, Timestamp write_ts,
                std::vector<WriteNotice>& notices);
+  Timestamp extend_for_write(fabric::Rank home, std::uint64_t index, Timestamp home_write_ts);
   Timestamp extend_for_write(fabric::Rank home, std::uint64_t index, Timestamp home_write_ts,
-                             bool as_sole = false);
+                             std::uint64_t marks, Timestamp lease);
   void invalidate_sharers(std::uint64_t index, Block& block, std::uint64_t sharers, fabric::Rank also);
   void merge(std::uint64_t index, fabric::Rank there, const std::byte* incoming);
   void note_writes(std::uint64_t index, bool others_wrote) noexcept;
@@ -214,7 +235,20 @@ class LeaseSegment final : public vm::FaultHandler {
   static std::uint16_t sole_delay_after(const Block& block) noexcept;
   void publish_as_sole(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
   Timestamp end_sole(std::uint64_t index, Block& block);
+  void end_sole_here(std::uint64_t index, Block& block);
+  void tell_to_ask(std::uint64_t index, Timestamp write_ts, std::vector<WriteNotice>& notices);
   Timestamp share(fabric::Rank home, std::uint64_t index);
+
+  // Blocks that migrate (lease_segment_migrate.cpp).
+  bool is_time_to_migrate(Block& block) const noexcept;
+  static void disturbed(Block& block) noexcept;
+  bool take_ahead(std::uint64_t index, Block& block);
+  static void expect_to_migrate(Block& block) noexcept;
+  bool is_migrated(Block& block) const noexcept;
+  bool release_migrated(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
+  void publish_kept(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
+  bool write_kept(std::uint64_t index, Block& block);
+  void unkeep(std::uint64_t index, Block& block);
 
   // Updates (lease_segment_update.cpp).
   using Modify = FunctionRef<void(std::byte* word)>;
@@ -245,6 +279,21 @@ class LeaseSegment final : public vm::FaultHandler {
   std::uint32_t probe_distance(std::uint64_t index, unsigned hits) const noexcept;
   bool renew(std::uint64_t index, Timestamp until);
   void close_stale(Stale& stale);
+  /// A copy that an acquire brings up to date.
+  struct Refresh {
+    enum class Way : std::uint8_t {
+      get,   ///< from a source that a notice told of
+      ask,   ///< as a fault would
+      take,  ///< with its home: take_ahead()
+      none,  ///< it is up to date already
+    };
+    std::uint64_t index;
+    Source source;  ///< write_ts 0: unknown
+    Way way = Way::get;
+    bool is_done = false;
+  };
+  Refresh plan_refresh(std::uint64_t index, SiteBits site);
+  void fetch_known(std::span<Refresh> refreshes);
   void refresh_stale(Stale& stale, SiteBits site);
   void open_refreshed(std::uint64_t first, std::uint64_t count, SiteBits site);
   void refresh_pinned();

@@ -162,80 +162,101 @@ void LeaseSegment::close_stale(Stale& stale) {
 }
 
 /// Brings copies up to date where they are, and opens those that were closed, all at a time: neighbours from
-/// one source come with one get. What cannot be had so is left to close_stale().
+/// one source come with one get. Waits for no rank that may wait for this one: what cannot be had so is left
+/// to close_stale().
 void LeaseSegment::refresh_stale(Stale& stale, SiteBits site) {
   if (stale.refresh.empty()) return;
   std::sort(stale.refresh.begin(), stale.refresh.end());
   stale.refresh.erase(std::unique(stale.refresh.begin(), stale.refresh.end()), stale.refresh.end());
+  std::vector<Refresh> refreshes;
+  const ScopeExit unlock([&]() noexcept {
+    for (const Refresh& each : refreshes) states_[each.index].busy.unlock();
+  });
+  for (const std::uint64_t index : stale.refresh) {
+    if (states_[index].busy.try_lock()) {
+      refreshes.push_back(plan_refresh(index, site));
+    } else {  // another thread is at it, perhaps with an older copy
+      stale.close.push_back(index);
+    }
+  }
+  fetch_known(refreshes);
+  waits_.run(refreshes.size(), [&](std::size_t i) {
+    Refresh& each = refreshes[i];
+    Block& block = states_[each.index];
+    if (each.way == Refresh::Way::take) {
+      each.is_done = take_ahead(each.index, block);
+    } else if (each.way == Refresh::Way::ask) {
+      each.is_done = try_fetch(each.index, block);
+    }
+  });
+  std::uint64_t done = 0;
+  for (const Refresh& each : refreshes) {
+    if (each.is_done) ++done;
+    Block& block = states_[each.index];
+    const StateGuard guard(block.state);
+    if (!usable(each.index, block)) stale.close.push_back(each.index);
+  }
+  const auto goes_on = [](const Refresh& before, const Refresh& each) {
+    return each.index == before.index + 1 && each.is_done == before.is_done;
+  };
+  for_runs(std::span(refreshes), goes_on, [&](std::span<const Refresh> run) {
+    if (run.front().is_done) open_refreshed(run.front().index, run.size(), site);
+  });
+  Counters::add(counters_.prefetched, done);
+}
+
+/// With `busy`. How to bring a copy up to date.
+LeaseSegment::Refresh LeaseSegment::plan_refresh(std::uint64_t index, SiteBits site) {
+  Block& block = states_[index];
+  settle(index, block);
+  if (block.dirty) written_elsewhere(block);
+  const StateGuard guard(block.state);
+  Refresh refresh{.index = index, .source = known_source(block)};
+  if (strong(index) || usable(index, block)) {
+    refresh.way = Refresh::Way::none;
+  } else if ((block.written_after & site) != 0 && is_time_to_migrate(block)) {
+    refresh.way = Refresh::Way::take;
+  } else if (refresh.source.write_ts == 0) {
+    refresh.way = Refresh::Way::ask;
+  }
+  return refresh;
+}
+
+/// With `busy`. Gets what is to be had from the sources that notices told of.
+void LeaseSegment::fetch_known(std::span<Refresh> refreshes) {
   struct Fetch {
-    std::uint64_t index;
-    Source source;
+    Refresh* what;
     std::byte* to;
   };
   std::vector<Fetch> fetches;
-  const ScopeExit unlock([&]() noexcept {
-    for (const Fetch& each : fetches) states_[each.index].busy.unlock();
-  });
   std::deque<ScratchPool::Buffer> buffers;
-  const Timestamp min_write_ts = space_.min_write_ts_.load(std::memory_order_acquire);
-  for (const std::uint64_t index : stale.refresh) {
-    Block& block = states_[index];
-    if (!block.busy.try_lock()) {  // another thread is at it, perhaps with an older copy
-      stale.close.push_back(index);
-      continue;
-    }
-    settle(index, block);
-    Source source{};
-    bool known = false;
-    {
-      const StateGuard guard(block.state);
-      source = {.rank = block.source,
-                .write_ts = block.source_write_ts,
-                .read_ts = block.source_read_ts,
-                .written = true};
-      known = !strong(index) && !usable(index, block) && source.write_ts != 0 &&
-              source.write_ts >= block.required_ts && source.read_ts >= min_write_ts;
-    }
-    if (!known) {
-      block.busy.unlock();
-      stale.close.push_back(index);
-      continue;
-    }
-    std::byte* to = data(index);
-    if (block.dirty) {
-      CRATON_ASSERT(block.has_twin);
-      written_elsewhere(block);
-      to = buffers.emplace_back(scratch_).data();
-    }
-    fetches.push_back({.index = index, .source = source, .to = to});
+  for (Refresh& each : refreshes) {
+    if (each.way != Refresh::Way::get) continue;
+    const Block& block = states_[each.index];
+    CRATON_ASSERT(block.has_twin >= block.dirty);
+    fetches.push_back(
+        {.what = &each, .to = block.dirty ? buffers.emplace_back(scratch_).data() : data(each.index)});
   }
   const fabric::RegionId region = published_region();
   fabric::Completion completion;
-  const auto is_next = [](const Fetch& before, const Fetch& each) { return each.index == before.index + 1; };
   const auto lies_behind = [&](const Fetch& before, const Fetch& each) {
-    return is_next(before, each) && each.source.rank == before.source.rank &&
+    return each.what->index == before.what->index + 1 && each.what->source.rank == before.what->source.rank &&
            each.to == before.to + block_bytes_;
   };
   for_runs(std::span(fetches), lies_behind, [&](std::span<const Fetch> run) {
-    const Fetch& first = run.front();
-    fabric_.get(first.to, {.rank = first.source.rank, .region = region, .offset = first.index * block_bytes_},
+    const Refresh& first = *run.front().what;
+    fabric_.get(run.front().to,
+                {.rank = first.source.rank, .region = region, .offset = first.index * block_bytes_},
                 run.size() * block_bytes_, completion);
   });
   waits_.wait(completion);
-  for (const Fetch& each : fetches) {
-    Block& block = states_[each.index];
-    if (block.dirty) merge(each.index, each.source.rank, each.to);
-    {
-      const StateGuard guard(block.state);
-      block.copy_write_ts = each.source.write_ts;
-      block.copy_read_ts = each.source.read_ts;
-      if (!usable(each.index, block)) stale.close.push_back(each.index);
-    }
-  }
-  for_runs(std::span(fetches), is_next,
-           [&](std::span<const Fetch> run) { open_refreshed(run.front().index, run.size(), site); });
-  Counters::add(counters_.prefetched, fetches.size());
   Counters::add(counters_.fetched_bytes, fetches.size() * block_bytes_);
+  for (const Fetch& each : fetches) {
+    Block& block = states_[each.what->index];
+    if (block.dirty) merge(each.what->index, each.what->source.rank, each.to);
+    note_copy(block, each.what->source);
+    each.what->is_done = true;
+  }
 }
 
 /// With `busy`, of blocks in a row that an acquire has brought up to date: opens them, to be written where

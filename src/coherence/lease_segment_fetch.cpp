@@ -14,20 +14,59 @@ namespace craton::coherence {
 /// With `busy`. Afterwards the copy is as new as what this rank had acquired when it began.
 void LeaseSegment::fetch(std::uint64_t index, Block& block) {
   const events::Span transfer(events::Kind::transfer, block_address(index));
-  const Source source = find_source(index, block);
+  while (!fetch_from(find_source(index, block), index, block)) {
+  }
+}
+
+/// The same, but \returns false where it would have to wait for another rank to give the block's lock back,
+/// or the home writes it meanwhile.
+bool LeaseSegment::try_fetch(std::uint64_t index, Block& block) {
+  const std::optional<Source> source = try_find_source(index, block);
+  return source.has_value() && fetch_from(*source, index, block);
+}
+
+/// \returns false: the home has written it meanwhile
+bool LeaseSegment::fetch_from(const Source& source, std::uint64_t index, Block& block) {
   if (source.written) {  // else what we have is right
     expect_arrival(index, block);
-    const fabric::RegionId region = published_region();
-    if (block.dirty) {
-      CRATON_ASSERT(block.has_twin);
-      const ScratchPool::Buffer incoming(scratch_);
-      get_bytes(source.rank, region, index, incoming.data());
-      merge(index, source.rank, incoming.data());
+    if (!block.dirty && pages_.access(index) == vm::Access::none) {
+      if (!get_to(data(index), index, source)) {
+        forget_copy(block);
+        return false;
+      }
     } else {
-      get_bytes(source.rank, region, index, data(index));
+      const ScratchPool::Buffer incoming(scratch_);
+      if (!get_to(incoming.data(), index, source)) return false;
+      if (block.dirty) {
+        CRATON_ASSERT(block.has_twin);
+        merge(index, source.rank, incoming.data());
+      } else {
+        std::memcpy(data(index), incoming.data(), block_bytes_);
+      }
     }
   }
   note_copy(block, source);
+  return true;
+}
+
+/// \returns false: the home wrote it meanwhile, and what came may be anything
+bool LeaseSegment::get_to(std::byte* to, std::uint64_t index, const Source& source) {
+  get_bytes(source.rank, region_of(source), index, to);
+  return is_still(index, source);
+}
+
+/// After its bytes have come: whether they are those that were published. From a home that keeps them they
+/// are if it does so still; who has once fetched them there ends that at the home's next write.
+bool LeaseSegment::is_still(std::uint64_t index, const Source& source) {
+  if (!source.kept) return true;
+  const BlockWords words = words_.get(source.rank, index);
+  return lease::is_open(words.lease) && lease::is_kept(words.lease) && words.write_ts == source.write_ts;
+}
+
+/// With `busy`, of a closed copy: it was overwritten by who knows what.
+void LeaseSegment::forget_copy(Block& block) noexcept {
+  const StateGuard guard(block.state);
+  block.copy_write_ts = block.copy_read_ts = 0;
 }
 
 /// The same for blocks in a row that are not dirty, those that come from one rank with one get, all of them
@@ -37,51 +76,80 @@ void LeaseSegment::fetch_run(std::uint64_t first, std::span<Source> sources) {
   waits_.run(sources.size(), [&](std::size_t i) { sources[i] = find_source(first + i, states_[first + i]); });
   fabric::Completion arrived;
   const auto is_alike = [](const Source& before, const Source& each) {
-    return each.written == before.written && each.rank == before.rank;
+    return each.written == before.written && each.rank == before.rank && each.kept == before.kept;
   };
   std::uint64_t index = first;
   for_runs(sources, is_alike, [&](std::span<const Source> run) {
     const std::size_t bytes = run.size() * block_bytes_;
     if (run.front().written) {
-      fabric_.get(data(index),
-                  {.rank = run.front().rank, .region = published_region(), .offset = index * block_bytes_},
-                  bytes, arrived);
+      fabric_.get(
+          data(index),
+          {.rank = run.front().rank, .region = region_of(run.front()), .offset = index * block_bytes_}, bytes,
+          arrived);
       Counters::add(counters_.fetched_bytes, bytes);
     }
     index += run.size();
   });
   waits_.wait(arrived);
-  for (std::size_t i = 0; i < sources.size(); ++i) note_copy(states_[first + i], sources[i]);
+  waits_.run(sources.size(), [&](std::size_t i) {
+    Block& block = states_[first + i];
+    if (is_still(first + i, sources[i])) {
+      note_copy(block, sources[i]);
+    } else {
+      forget_copy(block);
+    }
+  });
 }
 
 /// Where the bytes of a block are to be had: here, or from where notices told of, or where its home is.
 LeaseSegment::Source LeaseSegment::find_source(std::uint64_t index, Block& block) {
+  for (unsigned round = 0;;) {
+    if (const std::optional<Source> source = try_find_source(index, block)) return *source;
+    back_off(round);
+  }
+}
+
+/// \returns nothing while the block changes hands
+std::optional<LeaseSegment::Source> LeaseSegment::try_find_source(std::uint64_t index, Block& block) {
   settle(index, block);
-  const Timestamp min_write_ts = space_.min_write_ts_.load(std::memory_order_acquire);
   {
     const StateGuard guard(block.state);
     // Closed, but not old: a release has merged it since, and it may be newer than what notices told of.
     if (usable(index, block))
-      return {.rank = fabric_.rank(),
-              .write_ts = block.copy_write_ts,
-              .read_ts = block.copy_read_ts,
-              .written = false};
+      return Source{.rank = fabric_.rank(),
+                    .write_ts = block.copy_write_ts,
+                    .read_ts = block.copy_read_ts,
+                    .written = false};
     // From now on a message that drops the copy drops also the one that we are about to get.
     block.dropped = false;
     block.fetched = true;
-    const bool known = !directory() && block.source_write_ts != 0 &&
-                       block.source_write_ts >= block.required_ts && block.source_read_ts >= min_write_ts;
-    if (known) {
+    const Source known = known_source(block);
+    if (known.write_ts != 0) {
       Counters::add(counters_.fast_reads);
-      return {.rank = block.source,
-              .write_ts = block.source_write_ts,
-              .read_ts = block.source_read_ts,
-              .written = true};
+      return known;
     }
   }
-  const Source source = ask_home(index, block);
-  Counters::add(source.written ? counters_.slow_reads : counters_.zero_reads);
+  const std::optional<Source> source = try_ask_home(index, block);
+  if (source.has_value()) {
+    Counters::add(source->written ? counters_.slow_reads : counters_.zero_reads);
+  } else {
+    const StateGuard guard(block.state);
+    block.dropped = true;  // none is to come
+  }
   return source;
+}
+
+/// Under the block's state lock. Where notices say that what this rank needs is to be had. Its write_ts is 0:
+/// they do not
+LeaseSegment::Source LeaseSegment::known_source(const Block& block) const noexcept {
+  const bool is_known = !directory() && block.source_write_ts != 0 &&
+                        block.source_write_ts >= block.required_ts &&
+                        block.source_read_ts >= space_.min_write_ts_.load(std::memory_order_acquire);
+  if (!is_known) return {.rank = fabric_.rank(), .write_ts = 0, .read_ts = 0, .written = false};
+  return {.rank = block.source,
+          .write_ts = block.source_write_ts,
+          .read_ts = block.source_read_ts,
+          .written = true};
 }
 
 void LeaseSegment::note_copy(Block& block, const Source& source) {
@@ -92,8 +160,8 @@ void LeaseSegment::note_copy(Block& block, const Source& source) {
 
 /// Finds the home and gets its leave to read the block there: a lease that reaches beyond all that this rank
 /// has acquired, or a place among the sharers. No lock is taken: a writer that has not seen our extension
-/// makes it fail.
-LeaseSegment::Source LeaseSegment::ask_home(std::uint64_t index, Block& block) {
+/// makes it fail. \returns nothing while the block changes hands
+std::optional<LeaseSegment::Source> LeaseSegment::try_ask_home(std::uint64_t index, Block& block) {
   const fabric::Rank self = fabric_.rank();
   const auto next_of_own = [&] {
     const std::uint64_t own = words_.own_link(index);
@@ -108,14 +176,11 @@ LeaseSegment::Source LeaseSegment::ask_home(std::uint64_t index, Block& block) {
   const std::uint64_t own_bit = std::uint64_t{1} << std::min<fabric::Rank>(self, 63);
   Timestamp lease = 0;
   fabric::Rank at = first;
-  for (unsigned round = 0;;) {
+  for (;;) {
     const BlockWords words = words_.get(at, index);
     if (floating() && !lease::is_open(words.lease)) {
-      if (link::is_rank(words.link)) {
-        at = link::rank(words.link) == self ? next_of_own() : link::rank(words.link);
-      } else {
-        back_off(round);  // it is changing hands
-      }
+      if (!link::is_rank(words.link)) return {};
+      at = link::rank(words.link) == self ? next_of_own() : link::rank(words.link);
       continue;
     }
     if (directory()) {
@@ -127,13 +192,13 @@ LeaseSegment::Source LeaseSegment::ask_home(std::uint64_t index, Block& block) {
       const BlockWords now = words_.get(at, index);
       if (floating() && !lease::is_open(now.lease)) continue;
       found(at);
-      return {.rank = at,
-              .write_ts = now.write_ts,
-              .read_ts = lease::time(now.lease),
-              .written = (now.lease & lease::written) != 0};
+      return Source{.rank = at,
+                    .write_ts = now.write_ts,
+                    .read_ts = lease::time(now.lease),
+                    .written = (now.lease & lease::written) != 0};
     }
     const Timestamp until = lease::time(words.lease);
-    if (lease::is_sole(words.lease)) {
+    if (lease::is_sole(words.lease) && !lease::is_kept(words.lease)) {
       const Timestamp next = checked_timestamp(std::max(share(at, index) + dials_.lease, until));
       words_.exchange_lease(at, index, words.lease,
                             lease::open_until(next) | (lease::marks(words.lease) & ~lease::sole));
@@ -142,15 +207,17 @@ LeaseSegment::Source LeaseSegment::ask_home(std::uint64_t index, Block& block) {
     if (lease == 0) lease = lease_for(block, words.write_ts);
     const Timestamp wanted =
         std::max(space_.min_write_ts_.load(std::memory_order_acquire), words.write_ts) + lease;
-    if (until < wanted) {
-      const std::uint64_t extended = lease::open_until(checked_timestamp(wanted)) | lease::marks(words.lease);
-      if (words_.exchange_lease(at, index, words.lease, extended) != words.lease) continue;
-    }
+    // Where it was kept for who takes the home next, that ends: see is_still().
+    const std::uint64_t extended = lease::open_until(checked_timestamp(std::max(until, wanted))) |
+                                   (lease::marks(words.lease) & ~lease::sole);
+    if (words.lease != extended && words_.exchange_lease(at, index, words.lease, extended) != words.lease)
+      continue;
     found(at);
-    return {.rank = at,
-            .write_ts = words.write_ts,
-            .read_ts = std::max(until, wanted),
-            .written = (words.lease & lease::written) != 0};
+    return Source{.rank = at,
+                  .write_ts = words.write_ts,
+                  .read_ts = std::max(until, wanted),
+                  .written = (words.lease & lease::written) != 0,
+                  .kept = lease::is_kept(words.lease)};
   }
 }
 

@@ -66,7 +66,8 @@ void LeaseSegment::release_all(bool is_at_place, std::vector<WriteNotice>& notic
 void LeaseSegment::close_due(std::vector<std::uint64_t>& close) {
   std::sort(close.begin(), close.end());
   // Another thread may have opened one again before the last release had it alone.
-  close_to(vm::Access::read, close, [](std::uint64_t /*index*/, const Block& block) { return !block.sole; });
+  close_to(vm::Access::read, close,
+           [](std::uint64_t /*index*/, const Block& block) { return !block.sole || block.dirty; });
 }
 
 /// Releases blocks whose home is not here, many at a time.
@@ -106,6 +107,7 @@ bool LeaseSegment::release(std::uint64_t index, Block& block, std::vector<WriteN
 
 /// The home is here and locked: the writes are where they belong already.
 bool LeaseSegment::release_at_home(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices) {
+  if (is_migrated(block)) return release_migrated(index, block, notices);
   const auto make_clean = [&] {
     words_.set_own_exposed(index, false);
     block.dirty = block.has_twin = false;
@@ -123,7 +125,7 @@ bool LeaseSegment::release_at_home(std::uint64_t index, Block& block, std::vecto
   if (fast() && pages_.access(index) != vm::Access::write) {
     if (found_closed(block)) {
       if (block.sole_delay != 0) --block.sole_delay;
-      if (unchanged(index)) {
+      if (has_nothing_to_tell(index, block)) {
         Counters::add(counters_.unchanged);
         opened_for_nothing(block);
         return make_clean();
@@ -146,7 +148,7 @@ bool LeaseSegment::release_at_home(std::uint64_t index, Block& block, std::vecto
     }
     return block.pinned || make_clean();
   }
-  if (unchanged(index)) {
+  if (has_nothing_to_tell(index, block)) {
     Counters::add(counters_.unchanged);
     found_unchanged(block);
     return true;
@@ -262,7 +264,7 @@ bool LeaseSegment::merge_and_move(std::uint64_t index, Block& block, std::vector
     is_open = false;
   }
   const bool is_closed_by_acquire = !is_open && !found_closed(block);
-  if (has_published_twins() && unchanged(index)) {
+  if (has_published_twins() && has_nothing_to_tell(index, block)) {
     Counters::add(counters_.unchanged);
     if (is_open) {
       found_unchanged(block);
@@ -276,6 +278,7 @@ bool LeaseSegment::merge_and_move(std::uint64_t index, Block& block, std::vector
   found_written(block);
 
   const Taken taken = take_home(index, block);
+  block.taken_alone = block.alone ? static_cast<std::uint8_t>(std::min(block.taken_alone + 1, 254)) : 0;
   Counters::add(counters_.merges);
   renew_published_twin(index);
   if (is_open) {
@@ -299,19 +302,27 @@ void LeaseSegment::renew_published_twin(std::uint64_t index) noexcept {
 LeaseSegment::Taken LeaseSegment::take_home(std::uint64_t index, Block& block) {
   expect_arrival(index, block);
   const fabric::Rank home = lock_.lock(index, block.answer);
+  return take_home_from(home, index, block, false);
+}
+
+/// With `busy` and the block's lock, which that rank had before.
+/// \param in_place of a block that is not dirty: what comes may be read here while it comes
+LeaseSegment::Taken LeaseSegment::take_home_from(fabric::Rank home, std::uint64_t index, Block& block,
+                                                 bool in_place) {
   CRATON_ASSERT(home != fabric_.rank());
   // What the home says is the same as long as we have its lock; only leases may be extended until it is
   // closed. So all is asked for at once, but for the bytes of a block that, as far as we know, nobody has
   // written yet, or only this rank writes while it has a copy: those may be here already.
-  const ScratchPool::Buffer incoming(scratch_);
-  const bool with_bytes = fast() && block.copy_write_ts != 0 && !block.alone;
+  const ScratchPool::Buffer buffer(scratch_);
+  std::byte* const incoming = in_place ? data(index) : buffer.data();
+  const bool with_bytes = fast() && block.copy_write_ts != 0 && !block.alone && !in_place;
   BlockWords words;
   std::uint64_t old_lease = 0;
   {
     fabric::Completion asked;
     words_.start_swap_lease(home, index, lease::closed, old_lease, asked);
     words_.start_get(home, index, words, asked);
-    if (with_bytes) start_get_bytes(home, published_region(), index, incoming.data(), asked);
+    if (with_bytes) start_get_bytes(home, published_region(), index, incoming, asked);
     waits_.wait(asked);
   }
   words_.decode(home, index, words);
@@ -319,7 +330,10 @@ LeaseSegment::Taken LeaseSegment::take_home(std::uint64_t index, Block& block) {
   CRATON_ASSERT(lease::is_open(old_lease));
   // What was asked for at once may be of before and after the end of a sole copy.
   const bool was_sole = ((old_lease | words.lease) & lease::was_sole) != 0;
-  if (lease::is_sole(old_lease) || lease::is_sole(words.lease)) static_cast<void>(share(home, index));
+  // It is so as long as we have the lock.
+  const bool is_kept = lease::is_kept(old_lease);
+  const bool is_sole = lease::is_sole(old_lease) || lease::is_sole(words.lease);
+  if (is_sole && !is_kept) static_cast<void>(share(home, index));
   if (was_sole) words = words_.get(home, index);
   const bool is_zero = (old_lease & lease::written) == 0 && (has_published_twins() || words.exposed == 0);
   // Others write it too, and will again.
@@ -327,13 +341,14 @@ LeaseSegment::Taken LeaseSegment::take_home(std::uint64_t index, Block& block) {
   // While this rank has the lock; without leases the copy may be older than it says.
   block.alone = has_published_twins() && !directory() && !is_zero && words.write_ts == block.copy_write_ts;
   if (is_zero) {
-    std::memset(incoming.data(), 0, block_bytes_);
+    std::memset(incoming, 0, block_bytes_);
   } else if (!block.alone) {
-    if (!with_bytes || was_sole) get_bytes(home, published_region(), index, incoming.data());
+    if (!with_bytes || was_sole || is_kept)
+      get_bytes(home, is_kept ? data_region_ : published_region(), index, incoming);
     // Where homes do not keep what they have published, the writes of this moment are taken as well, and the
     // home's twin is made of them.
     if (!has_published_twins() && words.exposed != 0) {
-      put_bytes(home, twin_region_, index, 0, incoming.data(), block_bytes_);
+      put_bytes(home, twin_region_, index, 0, incoming, block_bytes_);
       Counters::add(counters_.copied_back);
     }
   }
@@ -348,14 +363,18 @@ LeaseSegment::Taken LeaseSegment::take_home(std::uint64_t index, Block& block) {
     if (events::wants(events::sharing) && block.dirty) [[unlikely]]
       note_writes(index, false);
   } else if (block.dirty) {
-    merge(index, home, incoming.data());
-  } else {
-    std::memcpy(data(index), incoming.data(), block_bytes_);
+    merge(index, home, incoming);
+  } else if (!in_place) {
+    std::memcpy(data(index), incoming, block_bytes_);
   }
   waits_.wait(told);
   const std::uint64_t asked = old_lease | words_.decode_lease(home, index, closed_lease);
   if ((asked & lease::awaited) != 0 && fabric_.wake(home) != fabric::Status::ok) throw_lost(fabric_);
-  return {.from = home, .write_ts = write_ts, .updater = words.updater};
+  return {.from = home,
+          .write_ts = write_ts,
+          .updater = words.updater,
+          .published_ts = words.write_ts,
+          .leased_until = lease::time(old_lease)};
 }
 
 /// The home is here now: what is in the copy is published.
@@ -445,16 +464,20 @@ void LeaseSegment::publish_at_fixed_home(std::uint64_t index, Block& block, cons
 
 /// A time for a write that is later than all leases given on the block; grants the next lease after it, or
 /// none.
+Timestamp LeaseSegment::extend_for_write(fabric::Rank home, std::uint64_t index, Timestamp home_write_ts) {
+  return extend_for_write(home, index, home_write_ts, 0, dials_.lease);
+}
+
+/// \param marks that the lease gets
 Timestamp LeaseSegment::extend_for_write(fabric::Rank home, std::uint64_t index, Timestamp home_write_ts,
-                                         bool as_sole) {
+                                         std::uint64_t marks, Timestamp lease) {
   std::uint64_t seen = home == fabric_.rank() ? words_.own_lease(index) : words_.get(home, index).lease;
   for (;;) {
     CRATON_ASSERT(lease::is_open(seen));
     const Timestamp write_ts =
         checked_timestamp(std::max({lease::time(seen), home_write_ts, space_.min_write_ts_.load()}) + 1);
-    const Timestamp until = checked_timestamp(as_sole ? write_ts : write_ts + dials_.lease);
-    const std::uint64_t next = lease::open_until(until) | lease::written | (seen & lease::awaited) |
-                               (as_sole ? lease::sole | lease::was_sole : 0);
+    const std::uint64_t next = lease::open_until(checked_timestamp(write_ts + lease)) | lease::written |
+                               (seen & lease::awaited) | marks;
     const std::uint64_t before = words_.exchange_lease(home, index, seen, next);
     if (before == seen) return write_ts;
     seen = before;
@@ -469,6 +492,7 @@ void LeaseSegment::publish(std::uint64_t index, Block& block, fabric::Rank home,
     block.copy_write_ts = write_ts;
     block.copy_read_ts = read_ts;
     block.opened_after = 0;
+    block.untold = false;
     block.fetched = true;
     block.dropped = false;
   }

@@ -60,21 +60,28 @@ void LeaseSegment::publish_as_sole(std::uint64_t index, Block& block, std::vecto
     block.dirty = block.has_twin = false;
     words_.set_own_exposed(index, false);
   }
-  const Timestamp write_ts = extend_for_write(fabric_.rank(), index, words_.own_write_ts(index), true);
+  const Timestamp write_ts =
+      extend_for_write(fabric_.rank(), index, words_.own_write_ts(index), lease::sole | lease::was_sole, 0);
   {
     // It may have ended already, by one who has seen an older mark, or by one who was quick.
     const StateGuard guard(block.state);
     words_.set_own_write_ts(index, std::max(words_.own_write_ts(index), write_ts));
     block.copy_write_ts = std::max(block.copy_write_ts, write_ts);
     block.copy_read_ts = std::max(block.copy_read_ts, write_ts);
+    block.untold = false;
   }
+  tell_to_ask(index, write_ts, notices);
+  Counters::add(counters_.sole);
+}
+
+/// Of a block that was published here, and whose bytes only its home knows where to get.
+void LeaseSegment::tell_to_ask(std::uint64_t index, Timestamp write_ts, std::vector<WriteNotice>& notices) {
   notices.push_back({.source = WriteNotice::ask_home,
                      .segment = id_,
                      .block = index,
                      .write_ts = write_ts,
                      .read_ts = write_ts});
   Counters::add(counters_.notices);
-  Counters::add(counters_.sole);
 }
 
 /// What a home does when others want copies: from now on its writes can be told from what they get. Does not
@@ -84,31 +91,41 @@ Timestamp LeaseSegment::end_sole(std::uint64_t index, Block& block) {
   {
     const StateGuard guard(block.state);
     if (!block.sole) return words_.own_write_ts(index);
-    block.sole = false;
-    // Listed, and seen to be by all, before the copy: what comes too late for the twin must be found by the
-    // release that follows it. That one waits for the state lock.
-    list_dirty(index, block);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    std::memcpy(twin(index), data(index), block_bytes_);
-    block.dirty = block.has_twin = true;
-    block.unchanged = 0;
-    block.cooled = false;
-    words_.set_own_exposed(index, true);
-    const std::uint64_t own = words_.own_lease(index);
-    if (lease::is_open(own)) {  // else it is being taken, and published by who takes it
-      const Timestamp now =
-          checked_timestamp(std::max({lease::time(own), words_.own_write_ts(index),
-                                      space_.min_write_ts_.load(std::memory_order_acquire)}) +
-                            1);
-      words_.set_own_write_ts(index, now);
-      block.copy_write_ts = block.copy_read_ts = now;
+    if (block.dirty) {
+      disturbed(block);
+    } else {
+      block.sole_delay = sole_delay_after(block);
+      if (block.times_shared < sole_delay_doublings) ++block.times_shared;
     }
-    block.sole_delay = sole_delay_after(block);
-    if (block.times_shared < sole_delay_doublings) ++block.times_shared;
-    keep_in_heap(block, block.copy_read_ts);
+    end_sole_here(index, block);
   }
   Counters::add(counters_.shared);
   return words_.own_write_ts(index);
+}
+
+/// Under the state lock.
+void LeaseSegment::end_sole_here(std::uint64_t index, Block& block) {
+  block.sole = false;
+  // Listed, and seen to be by all, before the copy: what comes too late for the twin must be found by the
+  // release that follows it. That one waits for the state lock.
+  list_dirty(index, block);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  std::memcpy(twin(index), data(index), block_bytes_);
+  block.dirty = block.has_twin = true;
+  block.unchanged = 0;
+  block.cooled = false;
+  words_.set_own_exposed(index, true);
+  const std::uint64_t own = words_.own_lease(index);
+  if (!lease::is_open(own)) {  // it is being taken, by one who may have a copy of before, and publishes it
+    words_.set_own_write_ts(index, words_.own_write_ts(index) + 1);
+  } else {
+    const Timestamp now = checked_timestamp(std::max({lease::time(own), words_.own_write_ts(index),
+                                                      space_.min_write_ts_.load(std::memory_order_acquire)}) +
+                                            1);
+    words_.set_own_write_ts(index, now);
+    block.copy_write_ts = block.copy_read_ts = now;
+  }
+  keep_in_heap(block, block.copy_read_ts);
 }
 
 /// With `busy`. Asks a home to end_sole(). \returns what that returned. \throws Error peer_lost

@@ -38,6 +38,7 @@ bool LeaseSegment::update(std::uint64_t index, std::size_t offset, std::size_t b
     return true;
   }
   if (lock_.try_lock_own(index)) {
+    unkeep(index, block);
     tell(words_.own_updater(index));
     modify_word();
     words_.set_own_updater(index, own);

@@ -13,8 +13,8 @@ namespace craton::coherence {
 
 using Timestamp = std::uint64_t;
 
-/// No timestamp gets here: at a million releases a second, each granting a lease of 1000, it takes 9 years.
-inline constexpr Timestamp timestamp_limit = Timestamp{1} << 58U;
+/// No timestamp gets here: at a million releases a second, each granting a lease of 1000, it takes 4 years.
+inline constexpr Timestamp timestamp_limit = Timestamp{1} << 57U;
 
 inline Timestamp checked_timestamp(Timestamp timestamp) {
   CRATON_ASSERT(timestamp < timestamp_limit);

@@ -33,6 +33,8 @@ constexpr CounterName names[] = {
     {"unchanged", &Counters::unchanged},
     {"sole", &Counters::sole},
     {"shared", &Counters::shared},
+    {"migrated", &Counters::migrated},
+    {"kept", &Counters::kept},
     {"cooled", &Counters::cooled},
     {"merged_alone", &Counters::merged_alone},
     {"copied_back", &Counters::copied_back},

@@ -22,8 +22,20 @@ inline Dials random_dials(fabric::sim::Random& random) {
   dials.sole_copies = !random.one_in(3);
   dials.prefetch = !random.one_in(3);
   dials.causal = dials.home == Home::floating && random.one_in(6);
+  dials.migrate_after = random.pick(std::array<std::uint8_t, 4>{0, 0, 1, Dials::never});
   dials.probe_one_in = random.pick(std::array<std::uint32_t, 3>{0, 2, 8});
   return dials;
+}
+
+/// All that it takes for homes to come with acquires.
+inline void let_migrate(Dials& dials) {
+  dials.home = Home::floating;
+  dials.invalidation = Invalidation::leases;
+  dials.release = Release::fast;
+  dials.hot_blocks = dials.sole_copies = dials.prefetch = true;
+  dials.causal = false;
+  dials.migrate_after = 0;
+  if (dials.probe_one_in == 2) dials.probe_one_in = 0;  // else each home that comes has a twin
 }
 
 inline std::string describe(const Dials& dials) {

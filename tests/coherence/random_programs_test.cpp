@@ -7,7 +7,8 @@
 /// move through mailboxes that a lock guards, together with nothing: the writes to the items must follow over
 /// the chain of locks alone. Some groups are read by all between two barriers. Some items belong to a lock.
 /// In some programs each rank has a roamer: a thread that takes part in locks, but not in barriers. In some a
-/// thread goes on from item to item of a group, and so from block to block.
+/// thread goes on from item to item of a group, and so from block to block. In some the groups go round from
+/// barrier to barrier, and who has one writes nearly all of it.
 ///
 ///   CRATON_SIM_SEEDS=5000 ...   schedules
 ///   CRATON_SIM_SEED=17 ...      this one only
@@ -72,7 +73,7 @@ struct Agreed {
 };
 
 /// What the runs together must have done, or they test less than they seem to.
-constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 24> counted{{
+constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 26> counted{{
     {"spurious faults", &Counters::spurious_faults},
     {"opened ahead", &Counters::opened_ahead},
     {"read ahead", &Counters::read_ahead},
@@ -85,6 +86,8 @@ constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 24> co
     {"unchanged", &Counters::unchanged},
     {"sole", &Counters::sole},
     {"shared", &Counters::shared},
+    {"migrated", &Counters::migrated},
+    {"kept", &Counters::kept},
     {"cooled", &Counters::cooled},
     {"merged alone", &Counters::merged_alone},
     {"copied back", &Counters::copied_back},
@@ -117,6 +120,9 @@ class RandomRun {
                                                      .ranks_per_node = random_.one_in(3) ? Rank{2} : Rank{1},
                                                      .direct_neighbours = random_.one_in(2),
                                                      .stack_bytes = 128 * 1024});
+    rotates_ = Random::mix(seed_ ^ 0x726f74617465ULL) % 4 == 0;
+    if (rotates_) phases_ = 4 * phases_;
+    if (rotates_) steps_ = steps_ / 4;
     make_program(ranks);
     roams_ = random_.one_in(8);
     sweeps_ = Random::mix(seed_ ^ 0x7377656570ULL) % 4 == 0;
@@ -148,6 +154,7 @@ class RandomRun {
           InitialHomes::Kind::cyclic, InitialHomes::Kind::blocked, InitialHomes::Kind::one});
       shape.initial_homes.rank = static_cast<Rank>(random_.below(ranks));
       shape.dials = random_dials(random_);
+      if (rotates_ && random_.one_in(2)) let_migrate(shape.dials);
       shapes_.push_back(shape);
     }
     groups_.resize(random_.between(1, 6));
@@ -185,7 +192,12 @@ class RandomRun {
       each.written = false;
       each.next = random_value(item);
     }
+    const std::size_t threads = world_->size() * threads_;
     for (std::size_t group = 0; group < groups_.size(); ++group) {
+      if (rotates_ && !random_.one_in(8)) {
+        groups_[group].holder = static_cast<int>((group + phase) % threads);
+        continue;
+      }
       switch (random_.below(3)) {
         case 0:
           groups_[group].holder = Group::everybody;
@@ -195,7 +207,7 @@ class RandomRun {
           guarded_[random_.below(guarded_.size())].mailbox.push_back(group);
           break;
         default:
-          groups_[group].holder = static_cast<int>(random_.below(world_->size() * threads_));
+          groups_[group].holder = static_cast<int>(random_.below(threads));
       }
     }
   }
@@ -248,6 +260,7 @@ class RandomRun {
     }
     for (unsigned phase = 0; phase < phases_; ++phase) {
       deal(phase);
+      if (rotates_) write_own(rank, self);
       for (unsigned step = 0; step < steps_; ++step) {
         if (random_.one_in(4)) {
           visit_lock(rank, self);
@@ -376,6 +389,14 @@ class RandomRun {
     for (const std::size_t group : taken) groups_[group].holder = self;
   }
 
+  void write_own(Rank rank, int self) {
+    for (const Group& group : groups_) {
+      if (group.holder != self) continue;
+      for (const std::size_t item : group.items)
+        if (!random_.one_in(8)) write(rank, items_[item]);
+    }
+  }
+
   void touch(Rank rank, int self) {
     const std::size_t number = random_.below(groups_.size());
     const Group& group = groups_[number];
@@ -385,7 +406,9 @@ class RandomRun {
     const bool only_reads = sweeps_ && random_.one_in(2);
     for (std::size_t i = first; i < end; ++i) {
       Item& item = items_[group.items[i]];
-      if (group.holder == self && !only_reads) {
+      if (group.holder == self && rotates_ && random_.one_in(2)) {
+        write_and_restore(rank, item);
+      } else if (group.holder == self && !only_reads) {
         read_or_write(rank, item);
       } else if (group.holder == self || group.holder == Group::everybody) {
         read(rank, item);
@@ -459,6 +482,7 @@ class RandomRun {
   unsigned dealt_ = 0;
   bool roams_ = false;
   bool sweeps_ = false;
+  bool rotates_ = false;
   std::vector<unsigned> roamers_;  ///< still running, by rank
   std::vector<SimFabric*> fabrics_;
   std::vector<std::unique_ptr<SimRank>> ranks_;

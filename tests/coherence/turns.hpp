@@ -1,5 +1,5 @@
 /// \file
-/// Simulated ranks that take turns.
+/// Simulated ranks that take turns, or steps together.
 #pragma once
 
 #include <cstddef>
@@ -18,31 +18,43 @@ struct Turn {
   std::function<void(SimRank&)> run;
 };
 
-/// Each turn begins when the one before it has ended. \returns what failed
-inline std::string take_turns(std::uint64_t seed, fabric::Rank ranks, const SegmentShape& shape,
-                              const std::vector<Turn>& turns) {
+/// In each step its turns run at a time; it ends when they have ended. A rank has one turn a step, at most.
+/// \returns what failed
+inline std::string take_steps(std::uint64_t seed, fabric::Rank ranks, const SegmentShape& shape,
+                              const std::vector<std::vector<Turn>>& steps) {
   fabric::sim::World world({.size = ranks, .seed = seed, .stack_bytes = 128 * 1024});
   std::vector<std::unique_ptr<SimRank>> all(ranks);
   std::vector<fabric::sim::SimFabric*> fabrics(ranks);
-  std::size_t next = 0;
+  std::vector<std::size_t> left;
+  for (const std::vector<Turn>& turns : steps) left.push_back(turns.size());
   for (fabric::Rank rank = 0; rank < ranks; ++rank) {
     world.spawn(rank, [&](fabric::sim::SimFabric& fabric) {
       const fabric::Rank self = fabric.rank();
       fabrics[self] = &fabric;
       all[self] = std::make_unique<SimRank>(fabric, std::vector{shape}, SpaceDials{}, 1, 1);
       all[self]->barrier().wait();
-      for (std::size_t turn = 0; turn < turns.size(); ++turn) {
-        if (turns[turn].rank != self) continue;
-        static_cast<void>(fabric.wait_until([&] { return next == turn; }, no_deadline));
-        turns[turn].run(*all[self]);
-        ++next;
-        for (fabric::sim::SimFabric* each : fabrics) each->notify();
+      for (std::size_t step = 0; step < steps.size(); ++step) {
+        for (const Turn& turn : steps[step]) {
+          if (turn.rank != self) continue;
+          turn.run(*all[self]);
+          --left[step];
+          for (fabric::sim::SimFabric* each : fabrics) each->notify();
+        }
+        static_cast<void>(fabric.wait_until([&] { return left[step] == 0; }, no_deadline));
       }
       all[self]->barrier().wait();
       all[self]->close();
     });
   }
   return world.run().failure;
+}
+
+/// Each turn begins when the one before it has ended. \returns what failed
+inline std::string take_turns(std::uint64_t seed, fabric::Rank ranks, const SegmentShape& shape,
+                              const std::vector<Turn>& turns) {
+  std::vector<std::vector<Turn>> steps;
+  for (const Turn& turn : turns) steps.push_back({turn});
+  return take_steps(seed, ranks, shape, steps);
 }
 
 }  // namespace craton::coherence::test

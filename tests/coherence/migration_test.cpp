@@ -1,0 +1,175 @@
+/// \file
+/// Blocks that migrate (lease_segment_migrate.cpp): what simulated ranks find in them, and what they cost,
+/// where the order of events is known but for one step.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim_space.hpp"
+#include "turns.hpp"
+
+namespace craton::coherence::test {
+
+namespace {
+
+using fabric::Rank;
+
+constexpr std::size_t block_bytes = 64;
+constexpr Rank own = 0, other = 1, reader = 2;
+constexpr std::uint32_t site = 1;
+constexpr std::uint64_t seeds = 500;
+
+void write(SimRank& rank, std::uint64_t block, std::uint64_t word, std::uint64_t value) {
+  rank.store(0, block * block_bytes + word * sizeof value, &value, sizeof value);
+}
+std::uint64_t read(SimRank& rank, std::uint64_t block, std::uint64_t word) {
+  std::uint64_t value = 0;
+  rank.load(0, block * block_bytes + word * sizeof value, &value, sizeof value);
+  return value;
+}
+
+SegmentShape shape_of(std::uint8_t migrate_after, std::uint32_t probe_one_in) {
+  SegmentShape shape;
+  shape.block_bytes = block_bytes;
+  shape.initial_homes = {.kind = InitialHomes::Kind::one, .rank = other};
+  shape.dials.migrate_after = migrate_after;
+  shape.dials.probe_one_in = probe_one_in;
+  shape.dials.looks_a_fault = 0;
+  return shape;
+}
+
+/// A rank acquires what the other one wrote, and writes the block itself. Later releases close what it has
+/// not written since.
+Turn take_over(Rank rank, std::uint64_t value) {
+  return {rank, [rank, value](SimRank& self) {
+            self.protocol().acquire(rank == own ? other : own, site);
+            write(self, 0, 0, value);
+            for (int release = 0; release < 3; ++release) self.protocol().release();
+          }};
+}
+
+std::vector<Turn> take_over_in_turn(std::uint64_t times) {
+  std::vector<Turn> turns;
+  for (std::uint64_t i = 1; i <= times; ++i) turns.push_back(take_over(i % 2 == 1 ? other : own, i));
+  return turns;
+}
+
+/// What a rank does from one of its turns to the end.
+struct Spent {
+  std::uint64_t faults = 0;
+  std::uint64_t twins = 0;
+  std::uint64_t merges = 0;
+  std::uint64_t migrated = 0;
+};
+Spent spent(const SimRank& rank) {
+  const LeaseRelease& protocol = const_cast<SimRank&>(rank).protocol();
+  return {.faults = protocol.count(&Counters::read_faults) + protocol.count(&Counters::write_faults),
+          .twins = protocol.count(&Counters::twins),
+          .merges = protocol.count(&Counters::merges),
+          .migrated = protocol.count(&Counters::migrated)};
+}
+
+std::string run_in_turn(std::uint64_t seed, const SegmentShape& shape, std::uint64_t learning,
+                        std::uint64_t times, Spent& after) {
+  std::vector<Turn> turns = take_over_in_turn(learning);
+  Spent before;
+  turns.push_back({own, [&before](SimRank& rank) { before = spent(rank); }});
+  for (const Turn& turn : take_over_in_turn(2 * times)) turns.push_back(turn);
+  turns.push_back({own, [&before, &after](SimRank& rank) {
+                     after = spent(rank);
+                     after.faults -= before.faults;
+                     after.twins -= before.twins;
+                     after.merges -= before.merges;
+                     after.migrated -= before.migrated;
+                   }});
+  return take_turns(seed, 2, shape, turns);
+}
+
+TEST(Migration, CostsNoFaultAndNoTwinWhenItIsLearnt) {
+  constexpr std::uint64_t times = 10;
+  Spent after;
+  ASSERT_EQ(run_in_turn(1, shape_of(1, 0), 8, times, after), "");
+  EXPECT_EQ(after.migrated, times);
+  EXPECT_EQ(after.faults, 0U);
+  EXPECT_EQ(after.twins, 0U);
+  EXPECT_EQ(after.merges, 0U);
+}
+
+TEST(Migration, CanBeSwitchedOff) {
+  constexpr std::uint64_t times = 10;
+  Spent after;
+  ASSERT_EQ(run_in_turn(1, shape_of(Dials::never, 0), 8, times, after), "");
+  EXPECT_EQ(after.migrated, 0U);
+  EXPECT_EQ(after.merges, times);
+}
+
+/// A rank that has stopped to write a block leaves its home where it is, after it has looked once.
+TEST(Migration, EndsWhenTheBlockIsOnlyRead) {
+  constexpr std::uint64_t times = 40;
+  std::uint64_t found = 0;
+  std::uint64_t migrated = 0;
+  std::vector<Turn> turns = take_over_in_turn(10);
+  for (std::uint64_t i = 1; i <= times; ++i) {
+    turns.push_back(take_over(other, 100 + i));
+    turns.push_back({own, [&found, &migrated, i](SimRank& rank) {
+                       const std::uint64_t before = spent(rank).migrated;
+                       rank.protocol().acquire(other, site);
+                       found = read(rank, 0, 0);
+                       rank.protocol().release();
+                       if (i > times / 2) migrated += spent(rank).migrated - before;
+                     }});
+  }
+  ASSERT_EQ(take_turns(1, 2, shape_of(1, 16), turns), "");
+  EXPECT_EQ(found, 100 + times);
+  EXPECT_EQ(migrated, 0U);
+}
+
+/// While a reader fetches a kept block, another rank takes its home, and the home so far writes what it takes
+/// back before its release: that has nothing to tell, and the reader must not have seen it.
+TEST(Migration, AReaderGetsNothingThatAFormerHomeTakesBack) {
+  constexpr std::uint64_t passing = 999, stays = 77;
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    std::uint64_t kept = 0;
+    std::uint64_t found = 0;
+    std::vector<std::vector<Turn>> steps;
+    for (const Turn& turn : take_over_in_turn(8)) steps.push_back({turn});
+    steps.push_back({{own, [](SimRank& rank) {
+                        rank.protocol().acquire(other, site);
+                        write(rank, 0, 1, stays);
+                        rank.protocol().release();
+                      }}});
+    steps.push_back({take_over(other, 9)});
+    steps.push_back({take_over(own, 10)});
+    steps.push_back({{own, [&kept](SimRank& rank) { kept = rank.protocol().count(&Counters::kept); }}});
+    steps.push_back({{reader,
+                      [](SimRank& rank) {
+                        rank.protocol().acquire(own, site);
+                        static_cast<void>(read(rank, 0, 2));
+                      }},
+                     {other,
+                      [](SimRank& rank) {
+                        rank.protocol().acquire(own, site);
+                        write(rank, 0, 0, 11);
+                      }},
+                     {own, [](SimRank& rank) {
+                        write(rank, 0, 1, passing);
+                        static_cast<void>(read(rank, 1, 0));  // takes a while
+                        write(rank, 0, 1, stays);
+                        rank.protocol().release();
+                      }}});
+    steps.push_back({{reader, [&found](SimRank& rank) {
+                        rank.protocol().acquire(own, site);
+                        found = read(rank, 0, 1);
+                      }}});
+    ASSERT_EQ(take_steps(seed, 3, shape_of(0, 0), steps), "") << "seed " << seed;
+    ASSERT_GT(kept, 0U);
+    ASSERT_EQ(found, stays) << "seed " << seed;
+  }
+}
+
+}  // namespace
+
+}  // namespace craton::coherence::test
