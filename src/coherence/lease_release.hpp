@@ -218,8 +218,9 @@ class LeaseRelease {
   std::atomic<Timestamp> min_write_ts_{0};  ///< of all that this rank has acquired
   fiber::Mutex release_fence_;              ///< one at a time: nobody may take another's writes for published
   SignatureExchange& exchange_;
-  Sites sites_;                         ///< of acquires
-  std::atomic<std::uint8_t> place_{0};  ///< of the last one: Sites::place_of
+  Sites sites_;                                      ///< of acquires
+  const SiteBits no_site_ = sites_.bit_of(no_site);  ///< that of flushes
+  std::atomic<std::uint8_t> place_{0};               ///< of the last one: Sites::place_of
   // Where segments are causal.
   std::atomic<bool> causal_{false};  ///< from the first such segment on
   std::uint64_t turn_ = 0;           ///< under the release fence: see SignatureExchange::set_turn

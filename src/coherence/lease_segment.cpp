@@ -109,9 +109,11 @@ void LeaseSegment::fault(vm::BlockIndex index, bool write) {
   if (strong(index)) return become_strong();
   {
     const StateGuard guard(block.state);
+    block.wanted_after |= block.closed_after;
     if (write) learn_written(block);
     if (block.closed_after != 0 && block.probed) found_used(index, block);
-    learn_wanted(block, write);
+    if (!write && block.closed_after != 0) block.read_after = block.closed_after;
+    block.closed_after = 0;
     block.probed = false;
   }
   if (write && block.cooled) learn_gap(block);
@@ -139,13 +141,6 @@ void LeaseSegment::fault(vm::BlockIndex index, bool write) {
     if (strong(index)) return become_strong();
   }
   if (!write && was_fetched) read_ahead(index);
-}
-
-/// Under the block's state lock; it is about to be opened.
-void LeaseSegment::learn_wanted(Block& block, bool write) noexcept {
-  block.wanted_after |= block.closed_after;
-  if (!write && block.closed_after != 0) block.read_after = block.closed_after;
-  block.closed_after = 0;
 }
 
 /// Under the block's state lock; it is about to be opened for writing.
@@ -187,7 +182,6 @@ bool LeaseSegment::open_with_neighbours(std::uint64_t index, bool first_touch) {
       const bool is_news = first_touch && !block.seen;
       if ((!usable(next, block) && !is_news) || block.probed) return false;
       learn_written(block);
-      learn_wanted(block, true);
       return true;
     };
     if (!is_wanted()) {
@@ -376,9 +370,7 @@ void LeaseSegment::read_ahead(std::uint64_t index) {
     const auto is_wanted = [&] {
       if (strong(next) || owns(next) || block.dirty || pages_.access(next) != vm::Access::none) return false;
       const StateGuard guard(block.state);
-      if (block.probed) return false;
-      learn_wanted(block, false);
-      return true;
+      return !block.probed;
     };
     if (is_wanted()) continue;
     block.busy.unlock();

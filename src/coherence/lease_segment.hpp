@@ -191,7 +191,6 @@ class LeaseSegment final : public vm::FaultHandler {
     block.written_after &= ~block.opened_after;
     block.opened_after = 0;
   }
-  static void learn_wanted(Block& block, bool write) noexcept;
   void learn_written(Block& block) noexcept;
   void learn_gap(Block& block) noexcept;
   std::uint32_t looks_an_opening(const Block& block, bool looks_are_dear) const noexcept;

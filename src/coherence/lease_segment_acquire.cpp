@@ -214,7 +214,7 @@ LeaseSegment::Refresh LeaseSegment::plan_refresh(std::uint64_t index, SiteBits s
   Refresh refresh{.index = index, .source = known_source(block)};
   if (strong(index) || usable(index, block)) {
     refresh.way = Refresh::Way::none;
-  } else if ((block.written_after & site) != 0 && is_time_to_migrate(block)) {
+  } else if (site != space_.no_site_ && (block.written_after & site) != 0 && is_time_to_migrate(block)) {
     refresh.way = Refresh::Way::take;
   } else if (refresh.source.write_ts == 0) {
     refresh.way = Refresh::Way::ask;
