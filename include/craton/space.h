@@ -143,8 +143,8 @@ typedef struct craton_segment_options {
                  with CRATON_RELEASE_PLAIN and without prefetch. Each fault that fetches asks all ranks. 0 */
   int sole_copies; /**< 1: a block that no other rank has asked for since it was released costs its home
                       nothing more; with hot_blocks, CRATON_RELEASE_FAST and CRATON_INVALIDATION_LEASES; 1 */
-  int migration;   /**< 1: a block that ranks write one after the other comes with its home when a rank that
-                      will   write it acquires it, and is copied once; with sole_copies and prefetch; 1 */
+  int migration;   /**< 1: a block that ranks write one after the other comes with its home when it is
+                      acquired to be written, and is copied once; with sole_copies and prefetch; 1 */
 } craton_segment_options;
 
 #define CRATON_SEGMENT_OPTIONS_INIT                                                                   \

@@ -247,7 +247,7 @@ void LeaseRelease::told_all(const Signature& signature) {
   known_.rely_on(signature, barriers_.load(std::memory_order_relaxed) + 1);
   // What others write before they hear it may be older than the minimum, and they then take it for told. And
   // what another thread of this rank has learnt of it, that one may not have closed yet.
-  acquire_blocks(signature, sites_.bit_of(no_site));
+  acquire_blocks(signature, no_site_);
   passed_barrier();
   refresh_pinned();
 }

@@ -235,6 +235,7 @@ class LeaseSegment final : public vm::FaultHandler {
   void publish_as_sole(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
   Timestamp end_sole(std::uint64_t index, Block& block);
   void end_sole_here(std::uint64_t index, Block& block);
+  void note_published(std::uint64_t index, Block& block, Timestamp write_ts) noexcept;
   void tell_to_ask(std::uint64_t index, Timestamp write_ts, std::vector<WriteNotice>& notices);
   Timestamp share(fabric::Rank home, std::uint64_t index);
 

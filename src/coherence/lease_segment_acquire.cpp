@@ -180,14 +180,14 @@ void LeaseSegment::refresh_stale(Stale& stale, SiteBits site) {
     }
   }
   fetch_known(refreshes);
-  waits_.run(refreshes.size(), [&](std::size_t i) {
-    Refresh& each = refreshes[i];
+  std::vector<Refresh*> others;
+  for (Refresh& each : refreshes)
+    if (each.way == Refresh::Way::take || each.way == Refresh::Way::ask) others.push_back(&each);
+  waits_.run(others.size(), [&](std::size_t i) {
+    Refresh& each = *others[i];
     Block& block = states_[each.index];
-    if (each.way == Refresh::Way::take) {
-      each.is_done = take_ahead(each.index, block);
-    } else if (each.way == Refresh::Way::ask) {
-      each.is_done = try_fetch(each.index, block);
-    }
+    each.is_done =
+        each.way == Refresh::Way::take ? take_ahead(each.index, block) : try_fetch(each.index, block);
   });
   std::uint64_t done = 0;
   for (const Refresh& each : refreshes) {

@@ -2,6 +2,7 @@
 /// Bringing a copy up to date: from where a notice says that a block is, or from its home, which extends its
 /// lease (dissertation, section 3.4.5).
 #include <algorithm>
+#include <array>
 
 #include "base/assert.hpp"
 #include "base/events.hpp"
@@ -91,14 +92,24 @@ void LeaseSegment::fetch_run(std::uint64_t first, std::span<Source> sources) {
     index += run.size();
   });
   waits_.wait(arrived);
-  waits_.run(sources.size(), [&](std::size_t i) {
+  const auto note = [&](std::size_t i) {
     Block& block = states_[first + i];
     if (is_still(first + i, sources[i])) {
       note_copy(block, sources[i]);
     } else {
       forget_copy(block);
     }
-  });
+  };
+  std::array<std::size_t, read_ahead_most> kept{};  // whose homes have to be looked at again
+  std::size_t kept_count = 0;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    if (sources[i].kept) {
+      kept[kept_count++] = i;
+    } else {
+      note(i);
+    }
+  }
+  waits_.run(kept_count, [&](std::size_t i) { note(kept[i]); });
 }
 
 /// Where the bytes of a block are to be had: here, or from where notices told of, or where its home is.

@@ -124,12 +124,9 @@ void LeaseSegment::publish_kept(std::uint64_t index, Block& block, std::vector<W
       extend_for_write(fabric_.rank(), index, words_.own_write_ts(index), lease::sole | lease::kept, 0);
   {
     const StateGuard guard(block.state);
-    block.sole = block.untold = false;
-    block.dirty = block.has_twin = false;
+    block.sole = block.dirty = block.has_twin = false;
     words_.set_own_exposed(index, false);
-    words_.set_own_write_ts(index, std::max(words_.own_write_ts(index), write_ts));
-    block.copy_write_ts = std::max(block.copy_write_ts, write_ts);
-    block.copy_read_ts = std::max(block.copy_read_ts, write_ts);
+    note_published(index, block, write_ts);
     block.opened_after = 0;
     keep_in_heap(block, block.copy_read_ts);
   }

@@ -313,8 +313,8 @@ LeaseSegment::Taken LeaseSegment::take_home_from(fabric::Rank home, std::uint64_
   // What the home says is the same as long as we have its lock; only leases may be extended until it is
   // closed. So all is asked for at once, but for the bytes of a block that, as far as we know, nobody has
   // written yet, or only this rank writes while it has a copy: those may be here already.
-  const ScratchPool::Buffer buffer(scratch_);
-  std::byte* const incoming = in_place ? data(index) : buffer.data();
+  std::optional<ScratchPool::Buffer> buffer;
+  std::byte* const incoming = in_place ? data(index) : buffer.emplace(scratch_).data();
   const bool with_bytes = fast() && block.copy_write_ts != 0 && !block.alone && !in_place;
   BlockWords words;
   std::uint64_t old_lease = 0;

@@ -65,13 +65,18 @@ void LeaseSegment::publish_as_sole(std::uint64_t index, Block& block, std::vecto
   {
     // It may have ended already, by one who has seen an older mark, or by one who was quick.
     const StateGuard guard(block.state);
-    words_.set_own_write_ts(index, std::max(words_.own_write_ts(index), write_ts));
-    block.copy_write_ts = std::max(block.copy_write_ts, write_ts);
-    block.copy_read_ts = std::max(block.copy_read_ts, write_ts);
-    block.untold = false;
+    note_published(index, block, write_ts);
   }
   tell_to_ask(index, write_ts, notices);
   Counters::add(counters_.sole);
+}
+
+/// Under the state lock, of a block that was published here, and may have been asked for since.
+void LeaseSegment::note_published(std::uint64_t index, Block& block, Timestamp write_ts) noexcept {
+  words_.set_own_write_ts(index, std::max(words_.own_write_ts(index), write_ts));
+  block.copy_write_ts = std::max(block.copy_write_ts, write_ts);
+  block.copy_read_ts = std::max(block.copy_read_ts, write_ts);
+  block.untold = false;
 }
 
 /// Of a block that was published here, and whose bytes only its home knows where to get.

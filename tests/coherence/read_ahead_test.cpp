@@ -16,17 +16,6 @@ namespace {
 
 using fabric::Rank;
 
-constexpr std::size_t block_bytes = 64;
-
-void write(SimRank& rank, std::uint64_t block, std::uint64_t word, std::uint64_t value) {
-  rank.store(0, block * block_bytes + word * sizeof value, &value, sizeof value);
-}
-std::uint64_t read(SimRank& rank, std::uint64_t block, std::uint64_t word) {
-  std::uint64_t value = 0;
-  rank.load(0, block * block_bytes + word * sizeof value, &value, sizeof value);
-  return value;
-}
-
 /// A copy that an acquire has closed, and a release then merged, is newer than what the acquire told of. Once
 /// another rank has taken its home, nothing but its time says so.
 TEST(ReadAhead, KeepsACopyThatIsNewerThanItsNotice) {

@@ -13,6 +13,18 @@
 
 namespace craton::coherence::test {
 
+/// Of the ranks' segment, as SegmentShape has it.
+inline constexpr std::size_t block_bytes = 64;
+
+inline void write(SimRank& rank, std::uint64_t block, std::uint64_t word, std::uint64_t value) {
+  rank.store(0, block * block_bytes + word * sizeof value, &value, sizeof value);
+}
+inline std::uint64_t read(SimRank& rank, std::uint64_t block, std::uint64_t word) {
+  std::uint64_t value = 0;
+  rank.load(0, block * block_bytes + word * sizeof value, &value, sizeof value);
+  return value;
+}
+
 struct Turn {
   fabric::Rank rank;
   std::function<void(SimRank&)> run;
