@@ -142,8 +142,9 @@ class Fabric {
   /// Sends up to max_message_bytes bytes, which are copied before it returns. Blocks for room when the way is
   /// full; inside a handler or callback it queues instead. \returns peer_lost if the rank is known to be dead
   virtual Status send(Rank target, HandlerId handler, const void* payload, std::size_t bytes) = 0;
-  /// Makes the waiters of `target` look at their conditions again.
-  Status wake(Rank target) { return send(target, wake_handler, nullptr, 0); }
+  /// Makes the waiters of `target` look at their conditions again; costs nobody anything where none sleeps.
+  /// \returns peer_lost if the rank is known to be dead
+  virtual Status wake(Rank target) { return send(target, wake_handler, nullptr, 0); }
 
   // ---- Waiting. The one wait primitive: polls for about 20 us, then sleeps; the rank's messages are served
   // by it.
@@ -152,7 +153,11 @@ class Fabric {
   /// calling thread, often, until it holds; it must be cheap and must not call the fabric. It is looked at
   /// again after each message, each completion and each notify(); a plain put from another rank does not wake
   /// anybody by itself.
-  virtual Status wait_until(FunctionRef<bool()> condition, TimeNs deadline_ns = no_deadline) = 0;
+  /// \param patience it polls for so many times as long as usual: worth it for what is about to come from a
+  /// thread that has a processor of its own, since to be woken takes longer than the usual time. Not for what
+  /// an agent answers, which may need this one's processor.
+  virtual Status wait_until(FunctionRef<bool()> condition, TimeNs deadline_ns = no_deadline,
+                            unsigned patience = 1) = 0;
   /// Blocks until the operations of `completion` are complete. \returns its status
   Status wait(Completion& completion) {
     if (completion.done()) [[likely]]

@@ -77,14 +77,25 @@ UniqueFd make_epoll() {
 
 }  // namespace
 
+void ring_waiters(Doorbell& doorbell) noexcept {
+  doorbell.sequence.fetch_add(1);
+  // With sleep_on_doorbell(): it counts itself before it looks at its condition for the last time.
+  if (doorbell.futex_sleepers.load() == 0) return;
+  doorbell.rung_on.store(::sched_getcpu(), std::memory_order_relaxed);
+  futex_wake(doorbell.sequence, INT_MAX);
+}
+
 void ring(Doorbell& doorbell, int wake_fd) noexcept {
   doorbell.sequence.fetch_add(1);
   if (doorbell.polling.load() != 0) return;
   // All of them: what is there may be room for messages, which one that wakes up and leaves would not pass
   // on.
+  // Nor is the agent woken as well: one that is counted as asleep, and is not any more or not yet, looks once
+  // more before it leaves.
   if (doorbell.futex_sleepers.load() != 0) {
     doorbell.rung_on.store(::sched_getcpu(), std::memory_order_relaxed);
-    if (futex_wake(doorbell.sequence, INT_MAX) != 0) return;
+    futex_wake(doorbell.sequence, INT_MAX);
+    return;
   }
   if (doorbell.epoll_sleepers.load() != 0) write_eventfd(wake_fd);
 }
@@ -310,7 +321,7 @@ bool Progress::assist() {
   return beside <= asleep && try_poll();
 }
 
-Status Progress::wait_until(FunctionRef<bool()> condition, TimeNs deadline_ns) {
+Status Progress::wait_until(FunctionRef<bool()> condition, TimeNs deadline_ns, unsigned patience) {
   if (condition()) return Status::ok;
   CRATON_ASSERT(!inside_poll());
   const SignalSection section;
@@ -318,7 +329,8 @@ Status Progress::wait_until(FunctionRef<bool()> condition, TimeNs deadline_ns) {
   begin_application_polling();
   Status status = Status::ok;
   TimeNs now_ns = clock_.now_ns();
-  TimeNs spin_until_ns = now_ns + options_.spin_ns;
+  const TimeNs spin_ns = options_.spin_ns * patience;
+  TimeNs spin_until_ns = now_ns + spin_ns;
   bool worked = false;  // since the clock was read
   for (unsigned polls = 1; !condition(); ++polls) {
     if (try_poll()) {
@@ -339,11 +351,11 @@ Status Progress::wait_until(FunctionRef<bool()> condition, TimeNs deadline_ns) {
     }
     if (worked) {
       look_now_and_then(now_ns);
-      spin_until_ns = now_ns + options_.spin_ns;
+      spin_until_ns = now_ns + spin_ns;
       worked = false;
     } else if (now_ns >= spin_until_ns) {
       if (sleep(condition, deadline_ns)) break;
-      spin_until_ns = clock_.now_ns() + options_.spin_ns;
+      spin_until_ns = clock_.now_ns() + spin_ns;
     }
   }
   end_application_polling();

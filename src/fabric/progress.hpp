@@ -47,6 +47,10 @@ struct alignas(64) Doorbell {
 /// call. Async-signal-safe. \param wake_fd an eventfd that the doorbell's rank has in its epoll set
 void ring(Doorbell& doorbell, int wake_fd) noexcept;
 
+/// Makes the application waiters that sleep on a doorbell look at their conditions again; those that are
+/// awake do so anyway. For ranks without a network, where all sleep there. Async-signal-safe.
+void ring_waiters(Doorbell& doorbell) noexcept;
+
 struct ProgressOptions {
   TimeNs spin_ns = 20'000;         ///< how long every wait polls before it sleeps
   TimeNs agent_spin_ns = spin_ns;  ///< and the agent, after it has had something to do
@@ -75,7 +79,7 @@ class Progress {
   void unwatch(int fd);
 
   /// See Fabric::wait_until.
-  Status wait_until(FunctionRef<bool()> condition, TimeNs deadline_ns);
+  Status wait_until(FunctionRef<bool()> condition, TimeNs deadline_ns, unsigned patience = 1);
   /// See Fabric::notify.
   void notify() noexcept;
 

@@ -469,6 +469,14 @@ Status WiredFabric::send(Rank target, HandlerId handler, const void* payload, st
   return alive(target) ? Status::ok : Status::peer_lost;
 }
 
+Status WiredFabric::wake(Rank target) {
+  // Where there is a network, one waiter may sleep where the agent does.
+  if (network_ != nullptr || links_[target] == nullptr) return send(target, wake_handler, nullptr, 0);
+  if (!alive(target)) return Status::peer_lost;
+  shm_->wake_waiters(target);
+  return Status::ok;
+}
+
 void WiredFabric::message_arrived(Rank source, HandlerId handler, const std::byte* payload,
                                   std::size_t bytes) {
   if (handler == wake_handler) return;  // that something arrived is all it says
@@ -531,8 +539,8 @@ bool WiredFabric::Loopback::ready_to_sleep() {
 
 // ---- Waiting
 
-Status WiredFabric::wait_until(FunctionRef<bool()> condition, TimeNs deadline_ns) {
-  return progress_->wait_until(condition, deadline_ns);
+Status WiredFabric::wait_until(FunctionRef<bool()> condition, TimeNs deadline_ns, unsigned patience) {
+  return progress_->wait_until(condition, deadline_ns, patience);
 }
 
 void WiredFabric::sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t seen,

@@ -21,6 +21,11 @@ namespace {
 /// Looks at a word that take as long as waits in the fabric spin, about 20 us.
 constexpr std::uint32_t looks_before_sleep = 500;
 constexpr std::uint32_t looks_if_active = 100 * looks_before_sleep;
+/// Of waits for other ranks, in usual ones of some 20 us. To sleep and to be woken takes 60 to 130 us where
+/// the processor is idle meanwhile; who sleeps sooner is late at the next barrier, and others sleep there for
+/// it.
+constexpr unsigned patience_if_alone = 5;
+constexpr unsigned patience_if_active = 100;
 /// Where threads share CPUs, who waits must make room for whom it waits for.
 constexpr std::uint32_t looks_if_crowded = 20;
 
@@ -173,6 +178,21 @@ Runtime::Runtime(Platform& platform, const Settings& settings)
   if (is_crowded_) spin_.looks = looks_if_crowded;
   if (settings_.wait_policy == WaitPolicy::active) spin_.looks = looks_if_active;
   if (settings_.wait_policy == WaitPolicy::passive) spin_.looks = 0;
+  platform_.space().barrier().set_patience(patience_with_ranks(ranks_here == ranks_));
+}
+
+/// How many times as long as usual a thread looks for other ranks at a barrier before it sleeps.
+unsigned Runtime::patience_with_ranks(bool are_near) const noexcept {
+  switch (settings_.wait_policy) {
+    case WaitPolicy::active:
+      return patience_if_active;
+    case WaitPolicy::passive:
+      return 0;
+    case WaitPolicy::undefined:
+      break;
+  }
+  // Whether ranks that talk over a network have a processor each is not known.
+  return are_near && !is_crowded_ ? patience_if_alone : 1;
 }
 
 Runtime::~Runtime() {

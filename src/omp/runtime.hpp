@@ -119,6 +119,7 @@ class Runtime {
   Team& take_idle_team();
   void put_idle_team(Team& team);
   Worker& take_idle_worker();
+  unsigned patience_with_ranks(bool are_near) const noexcept;
 
   Platform& platform_;
   const Settings settings_;

@@ -203,14 +203,22 @@ void Barrier::send_to_children(const coherence::Signature& signature, const Barr
 void Barrier::send(std::size_t link, const coherence::Signature& signature, const BarrierNote& note) {
   const fabric::Rank to = neighbour(link);
   const std::uint64_t number = ++sent_[link];
-  std::byte* const direct = signature.empty() ? fabric_.direct(to, region_) : nullptr;
+  const std::size_t bytes = signature.empty() ? 0 : signature.encoded_bytes();
+  std::byte* const direct = bytes <= near_bytes ? fabric_.direct(to, region_) : nullptr;
   if (direct == nullptr) return send_message(to, number, signature, note);
   Slot& slot = reinterpret_cast<Words*>(direct)->slots[link_at(to)][number % ahead_at_most];
   slot.head = head_of(note);
   std::copy_n(note.words.begin(), note.count, slot.words.begin());
+  slot.signature_bytes = bytes;
+  if (bytes != 0) {
+    signature.encode(slot.signature.data());
+    events::count_message(bytes);
+  }
   std::atomic_ref(slot.number).store(number, std::memory_order_release);
-  // Whether it sleeps is looked at later: usually it does not, and its own word is on the way already.
   owes_wake_[link] = true;
+  // Whether it sleeps is looked at later: usually it does not, and its own word is on the way already. But
+  // not after all that there is to do about a signature.
+  if (bytes != 0) wake_told();
 }
 
 /// Wakes those who may have gone to sleep before they saw a word of ours.
@@ -327,11 +335,12 @@ void Barrier::wait_for_links(const Passage& passage, const Meanwhile* meanwhile)
       sleeps.store(1, std::memory_order_relaxed);
       std::atomic_thread_fence(std::memory_order_seq_cst);
       bool arrived = false;
-      const fabric::Status waited = fabric_.wait_until([&] {
+      const auto can_stop = [&] {
         arrived = passage.can_go_on();
         return arrived || fabric_.lost_ranks() != 0 || has_release() || can_run() ||
                SignalSection::is_outer_awaited();
-      });
+      };
+      const fabric::Status waited = fabric_.wait_until(can_stop, no_deadline, patience_);
       sleeps.store(0, std::memory_order_relaxed);
       if (arrived) return;
       if (waited != fabric::Status::ok || fabric_.lost_ranks() != 0) coherence::throw_lost(fabric_);
@@ -360,6 +369,10 @@ void Barrier::take(std::size_t link, coherence::Signature& signature, BarrierNot
     take_head(slot.head, told);
     std::copy_n(slot.words.begin(), told.count, told.words.begin());
     keep_mark();
+    CRATON_ASSERT(slot.signature_bytes <= slot.signature.size());
+    const bool is_valid = slot.signature_bytes == 0 ||
+                          signature.merge_encoded(std::span(slot.signature).first(slot.signature_bytes));
+    CRATON_ASSERT(is_valid);
     return;
   }
   std::uint64_t head = 0;

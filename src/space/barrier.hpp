@@ -12,9 +12,10 @@
 /// The first so many ranks are a tree as well, and can meet without the others. The two halves of a meeting
 /// can be had alone: tell() and hear() go down the tree from rank 0, gather() goes up to it.
 ///
-/// Between ranks of a node a signature that says nothing is one store into the other's memory; all else is
-/// messages. Each link counts what goes over it, either way. A neighbour may be ahead by a meeting, a tell()
-/// and its part of the next meeting, for which it need not wait: so there is room for four.
+/// Between ranks of a node what is told is stored into the other's memory, where a thread that has come looks
+/// for it; messages, which a rank's agent takes where no thread has come yet, are for long signatures and
+/// other nodes. Each link counts what goes over it, either way. A neighbour may be ahead by a meeting, a
+/// tell() and its part of the next meeting, for which it need not wait: so there is room for four.
 #pragma once
 
 #include <algorithm>
@@ -77,6 +78,9 @@ class Barrier final : private coherence::BarrierExit {
   /// Collective. \throws Error peer_lost
   void close();
 
+  /// How long who waits for others polls before it sleeps, as Fabric::wait_until has it. Before any does.
+  void set_patience(unsigned patience) noexcept { patience_ = patience; }
+
   /// Blocks until all have called it. Any thread, as many a rank as the constructor was told.
   /// \param site where in the program it is: see LeaseRelease::acquire
   /// \param marks the same on all ranks: see BarrierNote::is_marked. \throws Error peer_lost
@@ -113,17 +117,21 @@ class Barrier final : private coherence::BarrierExit {
   struct alignas(fabric::line_bytes) Line {
     std::uint64_t words[2];
   };
-  /// A message that says no more than a note.
+  /// Signatures between ranks of a node that take more are messages.
+  static constexpr std::size_t near_bytes = 32 << 10;
+  /// A message between ranks of a node.
   struct alignas(fabric::line_bytes) Slot {
     std::uint64_t number;  ///< stored last
     std::uint64_t head;
     std::array<std::uint64_t, BarrierNote::words_at_most> words;
+    std::uint64_t signature_bytes;  ///< 0: it says nothing
+    std::array<std::byte, near_bytes> signature;
   };
   struct Words {
     Line sleeps;  ///< 1: this rank waits in the fabric, and may sleep; who stores here wakes it
     std::array<std::array<Slot, ahead_at_most>, links_at_most> slots;  ///< a message's is its number's
   };
-  /// A message that arrives in pieces, likewise.
+  /// A message of the fabric that arrives in pieces, likewise.
   struct Arrival {
     std::vector<std::byte> bytes;
     std::size_t received = 0;
@@ -182,6 +190,7 @@ class Barrier final : private coherence::BarrierExit {
   const fabric::HandlerId handler_;
   const unsigned threads_;
   const unsigned polls_;
+  unsigned patience_ = 1;
   fabric::RegionMemory memory_;
   std::atomic<std::uint64_t> generation_{0};  ///< wait()s that this rank has left
   std::atomic<unsigned> arrived_threads_{0};

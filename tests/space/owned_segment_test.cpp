@@ -158,7 +158,8 @@ class LoneFabric final : public fabric::Fabric {
                       std::size_t /*bytes*/) override {
     return fabric::Status::ok;
   }
-  fabric::Status wait_until(FunctionRef<bool()> condition, TimeNs /*deadline_ns*/) override {
+  fabric::Status wait_until(FunctionRef<bool()> condition, TimeNs /*deadline_ns*/,
+                            unsigned /*patience*/) override {
     return condition() ? fabric::Status::ok : fabric::Status::timed_out;
   }
   void notify() noexcept override {}

@@ -341,6 +341,11 @@ bool ShmTransport::send(Rank target, HandlerId handler, const void* payload, std
   return true;
 }
 
+void ShmTransport::wake_waiters(Rank target) noexcept {
+  Neighbour& neighbour = *find(target);
+  if (!neighbour.gone.load(std::memory_order_relaxed)) ring_waiters(neighbour.control.header().doorbell);
+}
+
 /// Whether a thread that was refused may find room now. The ring of the doorbell that tells of it may meet a
 /// thread that polls for something else, so it is the poll that must find it. \param take it is being passed
 /// on

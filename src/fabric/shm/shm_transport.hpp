@@ -49,6 +49,8 @@ class ShmTransport final : public Transport {
   void atomic(AtomicOperation operation, RemoteAddress word, std::uint64_t* previous,
               Completion& completion) override;
   bool send(Rank target, HandlerId handler, const void* payload, std::size_t bytes, bool may_refuse) override;
+  /// Wakes a neighbour's application waiters that sleep on its doorbell.
+  void wake_waiters(Rank target) noexcept;
   FlushCounter* flush_counter(Rank /*peer*/) noexcept override { return nullptr; }
   bool say_farewell(Rank peer) override;
   void disconnect(Rank peer) noexcept override;

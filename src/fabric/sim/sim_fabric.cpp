@@ -98,7 +98,7 @@ void SimFabric::check_caller(const char* call) {
   }
 }
 
-Status SimFabric::wait_until(FunctionRef<bool()> condition, TimeNs deadline_ns) {
+Status SimFabric::wait_until(FunctionRef<bool()> condition, TimeNs deadline_ns, unsigned /*patience*/) {
   return wait_for("wait_until", condition, deadline_ns);
 }
 

@@ -53,7 +53,7 @@ class SimFabric final : public Fabric {
   Status flush(Rank target) override;
   void set_handler(HandlerId id, Handler handler, void* context) override;
   Status send(Rank target, HandlerId handler, const void* payload, std::size_t bytes) override;
-  Status wait_until(FunctionRef<bool()> condition, TimeNs deadline_ns) override;
+  Status wait_until(FunctionRef<bool()> condition, TimeNs deadline_ns, unsigned patience = 1) override;
   void sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t seen, TimeNs deadline_ns) override;
   void wake_sleepers(const std::atomic<std::uint32_t>& word) noexcept override;
   void notify() noexcept override;
