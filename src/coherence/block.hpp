@@ -100,7 +100,7 @@ struct Block {
   static constexpr std::uint32_t never = 0;                      ///< no release has looked at it there
   static constexpr std::uint32_t not_there = ~std::uint32_t{0};  ///< it was open, and never found written
   bool cooled;                                                   ///< closed by a release
-  bool cooled_from_many;                                         ///< when more was open than the cache holds
+  std::uint16_t cooled_look_ns;                                  ///< when a look at a page cost so much
   std::uint32_t cooled_at;                                       ///< LeaseSegment::fences then
   /// By the next release, before that looks at it. Changed under `busy`.
   std::atomic<bool> due_to_close;

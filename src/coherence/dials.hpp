@@ -50,7 +50,8 @@ struct Dials {
   /// again soon after that: see LeaseSegment::learn_gap. With Release::fast.
   bool hot_blocks = true;
   std::uint32_t cool_after = 4;
-  /// How often a page of an open block can be compared in the time that a fault takes.
+  /// How often a page of an open block, in the cache, can be compared in the time that a fault takes. What it
+  /// takes elsewhere is measured.
   std::uint32_t looks_a_fault = 80;
   /// A release at home makes other copies old for good: then the home writes the block without a twin and
   /// without telling anybody, until somebody asks. With Release::fast, leases and `hot_blocks`.

@@ -125,8 +125,8 @@ class LeaseSegment final : public vm::FaultHandler {
     return equal_blocks(data(index), twin(index), block_bytes_);
   }
   /// With `busy`, of a dirty block with a twin: a release need not publish it.
-  bool has_nothing_to_tell(std::uint64_t index, const Block& block) const noexcept {
-    return !block.untold && unchanged(index);
+  bool has_nothing_to_tell(std::uint64_t index, const Block& block) noexcept {
+    return !block.untold && finds_unchanged(index);
   }
 
   // Faults (lease_segment.cpp).
@@ -181,6 +181,7 @@ class LeaseSegment final : public vm::FaultHandler {
   void release_elsewhere(const std::vector<std::uint64_t>& indices, std::vector<WriteNotice>& notices);
   bool release(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
   bool release_at_home(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
+  bool finds_unchanged(std::uint64_t index) noexcept;
   void found_unchanged(Block& block) noexcept;
   void found_written(Block& block) const noexcept;
   void found_changed(std::uint64_t index, Block& block) noexcept;
@@ -193,7 +194,7 @@ class LeaseSegment final : public vm::FaultHandler {
   }
   void learn_written(Block& block) noexcept;
   void learn_gap(Block& block) noexcept;
-  std::uint32_t looks_an_opening(const Block& block, bool looks_are_dear) const noexcept;
+  std::uint32_t looks_an_opening(const Block& block, std::uint32_t look_ns) const noexcept;
   void expect_next_write(std::uint64_t index, Block& block) noexcept;
   void written_elsewhere(Block& block) noexcept;
   /// Of this rank, that looked at what is open, or would have.
@@ -328,8 +329,9 @@ class LeaseSegment final : public vm::FaultHandler {
       0};                       ///< of the program's, that had something to look at; one at a time counts
   std::uint32_t interval_ = 0;  ///< of releases: the number of the next one of the program's
   std::atomic<std::uint64_t> first_listed_{
-      0};  ///< index plus one of the first dirty block; chained by next_listed
-  std::atomic<bool> looks_are_dear_{false};  ///< what is open is more than the cache holds
+      0};                                ///< index plus one of the first dirty block; chained by next_listed
+  std::atomic<std::uint32_t> looks_{0};  ///< more or less
+  std::atomic<std::uint32_t> look_ns_{0};  ///< what those in vain cost lately, by the page; 0: not known
   StateLock heap_lock_;
   LeaseHeap heap_;
   fiber::Mutex expiry_fence_;  ///< from the moment a copy leaves the heap until it is closed

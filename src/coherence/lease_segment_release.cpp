@@ -13,12 +13,21 @@ namespace craton::coherence {
 
 namespace {
 
-/// What a release looks at beyond this comes from memory, blocks and twins.
-constexpr std::size_t cache_bytes = std::size_t{8} << 20;
 constexpr std::size_t page_bytes = 4096;
+/// A look at a page costs so much where it and its twin are in the cache, at least so much where they come
+/// from memory, and more than the last only where the thread was interrupted.
+constexpr std::uint32_t cached_look_ns = 100;
+constexpr std::uint32_t dear_look_ns = 400;
+constexpr std::uint32_t longest_look_ns = 1600;
+/// One in so many looks is timed.
+constexpr std::uint32_t looks_a_sample = 8;
 
 std::uint64_t bit_of(fabric::Rank rank) noexcept {
   return std::uint64_t{1} << std::min<fabric::Rank>(rank, 63);  // the last bit is for all from 63 on
+}
+
+constexpr std::size_t pages_of(std::size_t bytes) noexcept {
+  return std::max<std::size_t>(bytes / page_bytes, 1);
 }
 
 }  // namespace
@@ -41,7 +50,6 @@ void LeaseSegment::release_all(bool is_at_place, std::vector<WriteNotice>& notic
       block.listed = false;
     }
   }
-  looks_are_dear_.store(listed.size() * 2 * block_bytes_ > cache_bytes, std::memory_order_relaxed);
   close_due(due);
   std::vector<std::uint64_t> elsewhere;
   for (const std::uint64_t index : listed) {
@@ -163,13 +171,30 @@ bool LeaseSegment::release_at_home(std::uint64_t index, Block& block, std::vecto
   return true;
 }
 
+/// With `busy`, of a dirty block with a twin. Times the comparison now and then.
+bool LeaseSegment::finds_unchanged(std::uint64_t index) noexcept {
+  const std::uint32_t looks = looks_.load(std::memory_order_relaxed);
+  looks_.store(looks + 1, std::memory_order_relaxed);
+  if (looks % looks_a_sample != 0) return unchanged(index);
+  const Clock& clock = fabric_.clock();
+  const TimeNs began_ns = clock.now_ns();
+  if (!unchanged(index)) return false;  // it ended at the first difference
+  const TimeNs pages = static_cast<TimeNs>(pages_of(block_bytes_));
+  const TimeNs took_ns = std::min<TimeNs>((clock.now_ns() - began_ns) / pages, longest_look_ns);
+  constexpr TimeNs weight = 16;
+  const TimeNs before_ns = look_ns_.load(std::memory_order_relaxed);
+  const TimeNs mean_ns = before_ns == 0 ? took_ns : (before_ns * (weight - 1) + took_ns) / weight;
+  look_ns_.store(static_cast<std::uint32_t>(mean_ns), std::memory_order_relaxed);
+  return true;
+}
+
 /// With `busy`; of an open block that a release found unchanged.
 void LeaseSegment::found_unchanged(Block& block) noexcept {
   if (block.pinned) return;
   std::uint32_t& written_in = block.written_in[space_.place_.load(std::memory_order_relaxed)];
   if (written_in == Block::never) written_in = Block::not_there;
   // Looks in vain for as much as it costs to close it and open it again are enough.
-  const std::uint32_t looks = looks_an_opening(block, looks_are_dear_.load(std::memory_order_relaxed));
+  const std::uint32_t looks = looks_an_opening(block, look_ns_.load(std::memory_order_relaxed));
   bool is_due = ++block.unchanged >= std::min(dials_.cool_after << block.patience, looks);
   {
     const StateGuard guard(block.state);
@@ -185,7 +210,7 @@ void LeaseSegment::found_written(Block& block) const noexcept {
 
 /// With `busy`; of an open block that a release is about to publish.
 void LeaseSegment::found_changed(std::uint64_t index, Block& block) noexcept {
-  if (block.unchanged > looks_an_opening(block, looks_are_dear_.load(std::memory_order_relaxed)))
+  if (block.unchanged > looks_an_opening(block, look_ns_.load(std::memory_order_relaxed)))
     block.rarely_written = true;
   block.unchanged = 0;
   expect_next_write(index, block);
@@ -201,7 +226,7 @@ void LeaseSegment::expect_next_write(std::uint64_t index, Block& block) noexcept
 bool LeaseSegment::found_closed(Block& block) noexcept {
   if (!block.due_to_close.exchange(false, std::memory_order_relaxed)) return false;
   block.cooled = true;
-  block.cooled_from_many = looks_are_dear_.load(std::memory_order_relaxed);
+  block.cooled_look_ns = static_cast<std::uint16_t>(look_ns_.load(std::memory_order_relaxed));
   block.cooled_at = fences();
   Counters::add(counters_.cooled);
   return true;
@@ -214,7 +239,8 @@ std::uint32_t LeaseSegment::fences() const noexcept {
 /// With `busy`, of an open block that another rank has written since this one did. If a release has looked at
 /// it in between, that and the merge cost more than to have closed it.
 void LeaseSegment::written_elsewhere(Block& block) noexcept {
-  if (block.unchanged != 0 && looks_are_dear_.load(std::memory_order_relaxed)) block.rarely_written = true;
+  if (block.unchanged != 0 && look_ns_.load(std::memory_order_relaxed) >= dear_look_ns)
+    block.rarely_written = true;
 }
 
 void LeaseSegment::opened_for_nothing(Block& block) noexcept {
@@ -223,16 +249,15 @@ void LeaseSegment::opened_for_nothing(Block& block) noexcept {
 }
 
 /// What it costs to close a block and open it again, as it was opened the last time, in looks at an open one.
-/// A fault, which may have been for several blocks, costs 8 us, system calls 0.5 us a page; a look takes
-/// 0.1 us a page in the cache, and 0.4 from memory.
-/// \param looks_are_dear as long as the block is open; where many are closed, looks at the others are cheap
-std::uint32_t LeaseSegment::looks_an_opening(const Block& block, bool looks_are_dear) const noexcept {
+/// A fault, which may have been for several blocks, costs 8 us, and system calls 0.5 us a page.
+/// \param look_ns what a look at a page costs as long as the block is open; where many are closed, looks at
+/// the others are cheap
+std::uint32_t LeaseSegment::looks_an_opening(const Block& block, std::uint32_t look_ns) const noexcept {
   constexpr std::uint32_t page_part = 16;
-  constexpr std::uint32_t memory_part = 4;
-  const auto pages = static_cast<std::uint32_t>(std::max<std::size_t>(block_bytes_ / page_bytes, 1));
+  const auto pages = static_cast<std::uint32_t>(pages_of(block_bytes_));
   const std::uint32_t pages_opened = pages * std::max<std::uint32_t>(block.opened_with, 1);
   const std::uint32_t looks = dials_.looks_a_fault / pages_opened + dials_.looks_a_fault / page_part;
-  return looks_are_dear ? looks / memory_part : looks;
+  return looks * cached_look_ns / std::max(look_ns, cached_look_ns);
 }
 
 /// With `busy`, of a block that a release closed and that is written again. One that is written again soon,
@@ -240,7 +265,7 @@ std::uint32_t LeaseSegment::looks_an_opening(const Block& block, bool looks_are_
 /// written once in many releases, like the planes of a pipeline, is best closed by the very release that
 /// publishes it. A look is priced as when the block was closed: open, it would be one of many again.
 void LeaseSegment::learn_gap(Block& block) noexcept {
-  const std::uint32_t looks = looks_an_opening(block, block.cooled_from_many);
+  const std::uint32_t looks = looks_an_opening(block, block.cooled_look_ns);
   constexpr std::uint8_t patience_most = 4;
   const std::uint32_t closed_for = fences() - block.cooled_at;
   const std::uint32_t gap = block.unchanged + closed_for;
