@@ -85,13 +85,14 @@ bool LeaseRelease::has_writes() const noexcept {
 /// With the release fence.
 void LeaseRelease::publish_all(const Turn& turn, bool is_at_place, std::vector<WriteNotice>& notices) {
   Counters::add(counters_.releases);
+  const SiteBits site = is_at_place ? unreleased_site_.exchange(0, std::memory_order_relaxed) : 0;
   if (!turn.is_causal()) {
-    for (const auto& segment : segments_) segment->release_all(is_at_place, notices);
+    for (const auto& segment : segments_) segment->release_all(is_at_place, site, notices);
     return;
   }
   if (!turn.is_under_way()) return;  // there was nothing when it was to begin
   frozen_.store(true);
-  for (const auto& segment : segments_) segment->release_all(is_at_place, notices);
+  for (const auto& segment : segments_) segment->release_all(is_at_place, site, notices);
   frozen_.store(false);
   fabric_.notify();
 }
@@ -159,6 +160,7 @@ void LeaseRelease::acquire(std::span<const fabric::Rank> ranks, std::uint32_t si
   const SignalSection section;
   const events::Span span(events::Kind::acquire);
   acquire_shown(ranks, site);
+  if (site != no_site && site != no_place) open_expected(sites_.bit_of(site));
   refresh_pinned();
 }
 
@@ -213,7 +215,9 @@ bool LeaseRelease::acquire_shown(std::span<const fabric::Rank> ranks, std::uint3
 /// \returns the place's bit
 SiteBits LeaseRelease::come_to(std::uint32_t site) noexcept {
   const SiteBits at = sites_.bit_of(site);
-  if (site != no_place) place_.store(Sites::place_of(at), std::memory_order_relaxed);
+  if (site == no_place) return at;
+  place_.store(Sites::place_of(at), std::memory_order_relaxed);
+  unreleased_site_.store(site == no_site ? 0 : at, std::memory_order_relaxed);
   return at;
 }
 
@@ -229,6 +233,7 @@ void LeaseRelease::acquire_from_all(const Signature& signature, std::uint32_t si
   const SiteBits at = come_to(site);
   acquire_unshown();
   if (signature.empty()) {  // and so it is for all ranks
+    open_expected(at);
     if (is_last && std::exchange(pinned_are_due_, false)) refresh_pinned();
     return;
   }
@@ -237,6 +242,7 @@ void LeaseRelease::acquire_from_all(const Signature& signature, std::uint32_t si
   known_.rely_on(signature, barriers_.load(std::memory_order_relaxed) + 1);
   acquire_blocks(signature, at);
   passed_barrier();
+  open_expected(at);
   pinned_are_due_ = !is_last;
   if (is_last) refresh_pinned();
 }
@@ -263,10 +269,16 @@ void LeaseRelease::acquire_from_some(const Signature& signature, std::uint32_t s
   const SiteBits at = come_to(site);
   if (!signature.empty()) {
     acquire_notices(signature, at);
+    open_expected(at);
     return refresh_pinned();
   }
   Counters::add(counters_.acquires);
   acquire_unshown();
+  open_expected(at);
+}
+
+void LeaseRelease::open_expected(SiteBits at) {
+  for (const auto& segment : segments_) segment->open_expected(at);
 }
 
 /// A thread of this rank is about to leave those whose notices a signature was not given.

@@ -193,6 +193,7 @@ class LeaseRelease {
   bool show_if_published(std::uint64_t& shown);
   Exclusive& exclusive() noexcept;
   void acquire_blocks(const Signature& signature, SiteBits at);
+  void open_expected(SiteBits at);
   bool acquire_shown(std::span<const fabric::Rank> ranks, std::uint32_t site);
   void await_barriers(std::uint64_t barriers);
   SiteBits come_to(std::uint32_t site) noexcept;
@@ -221,6 +222,7 @@ class LeaseRelease {
   Sites sites_;                                      ///< of acquires
   const SiteBits no_site_ = sites_.bit_of(no_site);  ///< that of flushes
   std::atomic<std::uint8_t> place_{0};               ///< of the last one: Sites::place_of
+  std::atomic<SiteBits> unreleased_site_{0};         ///< of the last one, if no release has come since
   // Where segments are causal.
   std::atomic<bool> causal_{false};  ///< from the first such segment on
   std::uint64_t turn_ = 0;           ///< under the release fence: see SignatureExchange::set_turn

@@ -173,25 +173,18 @@ bool LeaseSegment::open_with_neighbours(std::uint64_t index, bool first_touch) {
   const auto prepare = [&](std::uint64_t next, bool is_in_a_row) {
     Block& block = states_[next];
     if (!block.busy.try_lock()) return false;
-    const auto is_wanted = [&] {
-      const std::uint32_t then = block.written_in[place];
-      if (strong(next) || is_open(next) ||
-          (!(is_known && then == written_in) && !(is_in_a_row && then == Block::never)))
-        return false;
-      const StateGuard guard(block.state);
-      const bool is_news = first_touch && !block.seen;
-      if ((!usable(next, block) && !is_news) || block.probed) return false;
-      learn_written(block);
-      return true;
-    };
-    if (!is_wanted()) {
+    const std::uint32_t then = block.written_in[place];
+    const bool is_wanted = (is_known && then == written_in) || (is_in_a_row && then == Block::never);
+    if (!is_wanted || !can_prepare(next, block, first_touch)) {
       block.busy.unlock();
       return false;
     }
     ready[count++] = next;
-    make_usable(next, block);
-    if (block.cooled) learn_gap(block);
-    prepare_write(next, block);
+    {
+      const StateGuard guard(block.state);
+      learn_written(block);
+    }
+    prepare_ahead(next, block);
     return true;
   };
   for (std::uint64_t step = 1; step <= std::min(reach, index); ++step)
@@ -201,6 +194,20 @@ bool LeaseSegment::open_with_neighbours(std::uint64_t index, bool first_touch) {
   for (std::uint64_t step = 1; step <= reach && index + step < blocks(); ++step)
     if (!is_open(index + step) && !prepare(index + step, step <= open_before)) break;
   return open_to_write(std::span(ready).first(count), index);
+}
+
+/// With `busy`. Whether a block that nobody has asked for can be written at no more cost than that of a twin.
+bool LeaseSegment::can_prepare(std::uint64_t index, Block& block, bool may_be_new) noexcept {
+  if (strong(index) || pages_.access(index) == vm::Access::write) return false;
+  const StateGuard guard(block.state);
+  return (usable(index, block) || (may_be_new && !block.seen)) && !block.probed;
+}
+
+/// With `busy`, if it can_prepare().
+void LeaseSegment::prepare_ahead(std::uint64_t index, Block& block) {
+  make_usable(index, block);
+  if (block.cooled) learn_gap(block);
+  prepare_write(index, block);
 }
 
 /// With `busy`, of blocks that are ready to be written, in order. \returns whether that one is among those

@@ -7,6 +7,7 @@
 ///     home bytes   only where homes are fixed: the merged blocks      region `home_bytes`
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -135,6 +136,8 @@ class LeaseSegment final : public vm::FaultHandler {
   void fetch(std::uint64_t index, Block& block);
   void make_usable(std::uint64_t index, Block& block);
   bool open_with_neighbours(std::uint64_t index, bool first_touch);
+  bool can_prepare(std::uint64_t index, Block& block, bool may_be_new) noexcept;
+  void prepare_ahead(std::uint64_t index, Block& block);
   bool open_to_write(std::span<const std::uint64_t> indices, std::uint64_t wanted);
   void note_opening(std::uint64_t first, std::uint64_t count, std::uint64_t together) noexcept;
   void read_ahead(std::uint64_t index);
@@ -176,8 +179,9 @@ class LeaseSegment final : public vm::FaultHandler {
   void back_off(unsigned& round);
 
   // Releases (lease_segment_release.cpp).
-  void release_all(bool is_at_place, std::vector<WriteNotice>& notices);
+  void release_all(bool is_at_place, SiteBits site, std::vector<WriteNotice>& notices);
   void close_due(std::vector<std::uint64_t>& close);
+  void expect_writes(SiteBits site, std::span<const std::uint64_t> listed);
   void release_elsewhere(const std::vector<std::uint64_t>& indices, std::vector<WriteNotice>& notices);
   bool release(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
   bool release_at_home(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
@@ -297,6 +301,7 @@ class LeaseSegment final : public vm::FaultHandler {
   void fetch_known(std::span<Refresh> refreshes);
   void refresh_stale(Stale& stale, SiteBits site);
   void open_refreshed(std::uint64_t first, std::uint64_t count, SiteBits site);
+  void open_expected(SiteBits site);
   void refresh_pinned();
   void keep_in_heap(Block& block, Timestamp key);
 
@@ -332,6 +337,10 @@ class LeaseSegment final : public vm::FaultHandler {
       0};                                ///< index plus one of the first dirty block; chained by next_listed
   std::atomic<std::uint32_t> looks_{0};  ///< more or less
   std::atomic<std::uint32_t> look_ns_{0};  ///< what those in vain cost lately, by the page; 0: not known
+  // What an acquire opens of the blocks that releases have closed: see expect_writes().
+  StateLock expected_lock_;
+  std::array<std::vector<std::uint64_t>, Sites::most> expected_;  ///< by place, that has a bit
+  std::atomic<SiteBits> expecting_{0};                            ///< the places after which there are any
   StateLock heap_lock_;
   LeaseHeap heap_;
   fiber::Mutex expiry_fence_;  ///< from the moment a copy leaves the heap until it is closed

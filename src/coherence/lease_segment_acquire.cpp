@@ -285,6 +285,41 @@ void LeaseSegment::open_refreshed(std::uint64_t first, std::uint64_t count, Site
   }
 }
 
+/// Opens what is expected to be written after this acquire: what a fault would open otherwise, and its
+/// neighbours with it. What is not written then is closed by the next release, and not expected again.
+void LeaseSegment::open_expected(SiteBits site) {
+  if ((expecting_.load(std::memory_order_relaxed) & site) == 0) return;
+  std::vector<std::uint64_t> expected;
+  {
+    const StateGuard guard(expected_lock_);
+    expected.swap(expected_[Sites::index_of(site)]);
+  }
+  expecting_.fetch_and(~site, std::memory_order_relaxed);
+  std::erase_if(expected, [&](std::uint64_t index) { return pages_.access(index) == vm::Access::write; });
+  std::sort(expected.begin(), expected.end());
+  std::span<const std::uint64_t> left = expected;
+  while (!left.empty()) {
+    std::array<std::uint64_t, open_ahead_most> ready{};
+    std::size_t count = 0;
+    const ScopeExit unlock([&]() noexcept {
+      for (std::size_t i = 0; i < count; ++i) states_[ready[i]].busy.unlock();
+    });
+    const auto batch = left.first(std::min<std::size_t>(left.size(), ready.size()));
+    left = left.subspan(batch.size());
+    for (const std::uint64_t index : batch) {
+      Block& block = states_[index];
+      std::unique_lock busy(block.busy, std::try_to_lock);
+      if (!busy.owns_lock() || !can_prepare(index, block, false)) continue;
+      busy.release();
+      ready[count++] = index;
+      prepare_ahead(index, block);
+      const StateGuard guard(block.state);
+      block.opened_after = site;
+    }
+    open_to_write(std::span(ready).first(count), blocks());
+  }
+}
+
 void LeaseSegment::refresh_pinned() {
   if (pins_.load() == 0) return;  // a block that this acquire has left open was counted before it was pinned
   std::vector<std::uint64_t> pinned;

@@ -32,10 +32,11 @@ constexpr std::size_t pages_of(std::size_t bytes) noexcept {
 
 }  // namespace
 
-void LeaseSegment::release_all(bool is_at_place, std::vector<WriteNotice>& notices) {
+/// \param site of the acquire that this release follows, if it is the first one; else 0
+void LeaseSegment::release_all(bool is_at_place, SiteBits site, std::vector<WriteNotice>& notices) {
   // Where a release freezes, only the list's lock orders that with who has listed a block and looks: see
   // open().
-  if (!dials_.causal && !has_writes()) return;
+  if (!dials_.causal && !has_writes()) return expect_writes(site, {});
   interval_ = releases_.load(std::memory_order_relaxed) + 1;
   if (is_at_place) releases_.store(interval_, std::memory_order_relaxed);
   std::vector<std::uint64_t> listed;
@@ -67,6 +68,25 @@ void LeaseSegment::release_all(bool is_at_place, std::vector<WriteNotice>& notic
     }
   }
   release_elsewhere(elsewhere, notices);
+  expect_writes(site, listed);
+}
+
+/// What was written after the acquire at a place is expected to be written after the next one there, which
+/// opens it, where a release has closed it. By releases.
+void LeaseSegment::expect_writes(SiteBits site, std::span<const std::uint64_t> listed) {
+  if (site == 0 || dials_.open_ahead == 0 || !fast()) return;
+  if (listed.empty() && (expecting_.load(std::memory_order_relaxed) & site) == 0) return;
+  const std::uint8_t place = Sites::place_of(site);
+  std::vector<std::uint64_t> written;
+  std::copy_if(listed.begin(), listed.end(), std::back_inserter(written),
+               [&](std::uint64_t index) { return states_[index].written_in[place] == interval_; });
+  if (written.empty()) {
+    expecting_.fetch_and(~site, std::memory_order_relaxed);
+  } else {
+    expecting_.fetch_or(site, std::memory_order_relaxed);
+  }
+  const StateGuard guard(expected_lock_);
+  expected_[Sites::index_of(site)].swap(written);
 }
 
 /// Takes write access away from what is not written for a while, neighbours with one system call, before it

@@ -38,15 +38,21 @@ class Sites {
     return SiteBits{1} << first;
   }
 
+  /// Places that have a bit, and the number of one of them.
+  static constexpr std::size_t most = 64;
+  static std::size_t index_of(SiteBits bit) noexcept {
+    return static_cast<std::size_t>(std::countr_zero(bit));
+  }
   /// Places, coarser: where one of a few will do.
   static constexpr unsigned places = 8;
   static std::uint8_t place_of(SiteBits bit) noexcept {
-    return static_cast<std::uint8_t>(static_cast<unsigned>(std::countr_zero(bit)) % places);
+    return static_cast<std::uint8_t>(index_of(bit) % places);
   }
 
  private:
   static constexpr unsigned count_bits = 6;
-  std::array<std::atomic<std::uint64_t>, std::size_t{1} << count_bits> keys_{};
+  static_assert(most == std::size_t{1} << count_bits);
+  std::array<std::atomic<std::uint64_t>, most> keys_{};
 };
 
 }  // namespace craton::coherence
