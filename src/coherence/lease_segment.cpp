@@ -424,7 +424,7 @@ void LeaseSegment::back_off(unsigned& round) {
 /// With `busy`. Afterwards writes of this rank can be told from those of others, and the block is listed.
 void LeaseSegment::prepare_write(std::uint64_t index, Block& block) {
   settle(index, block);
-  if (!block.dirty) {
+  if (!is_dirty(block)) {
     block.unchanged = 0;
     block.cooled = false;
     if (floating() && lock_.try_lock_own(index)) {
@@ -470,6 +470,8 @@ void LeaseSegment::settle(std::uint64_t index, Block& block) {
         fabric::Status::ok;
     if (in_time && !lease::is_moved(words_.own_lease(index))) throw_lost(fabric_);
   }
+  // If the copy was sole, who took it has asked for it before, on another thread of this rank.
+  const StateGuard guard(block.state);
   if (words_.own_exposed(index)) {
     words_.set_own_exposed(index, false);
     block.has_twin = true;

@@ -185,6 +185,7 @@ class LeaseSegment final : public vm::FaultHandler {
   void release_elsewhere(const std::vector<std::uint64_t>& indices, std::vector<WriteNotice>& notices);
   bool release(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
   bool release_at_home(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
+  static bool is_dirty(Block& block) noexcept;
   bool finds_unchanged(std::uint64_t index) noexcept;
   void found_unchanged(Block& block) noexcept;
   void found_written(Block& block) const noexcept;

@@ -71,8 +71,10 @@ bool LeaseSegment::take_ahead(std::uint64_t index, Block& block) {
   words_.set_own_write_ts(index, published_ts);
   words_.set_own_exposed(index, true);
   list_dirty(index, block);
+  block.unchanged = 0;
+  block.cooled = false;
   {
-    // Before anybody can see the mark, and ask.
+    // Before anybody can see the mark, and ask; and after all that who asks may change.
     const StateGuard guard(block.state);
     block.copy_write_ts = published_ts;
     block.copy_read_ts = taken.leased_until;
@@ -80,8 +82,6 @@ bool LeaseSegment::take_ahead(std::uint64_t index, Block& block) {
     block.has_twin = looks;
     block.sole = block.untold = !looks;
   }
-  block.unchanged = 0;
-  block.cooled = false;
   expect_to_migrate(block);
   const std::uint64_t marks = looks ? 0 : lease::sole | lease::was_sole;
   words_.set_own_lease(index, lease::open_until(taken.leased_until) | lease::written | marks);
@@ -100,11 +100,10 @@ bool LeaseSegment::is_migrated(Block& block) const noexcept {
 /// The home is here and locked. \returns whether it stays open for writing
 bool LeaseSegment::release_migrated(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices) {
   found_written(block);
-  block.unchanged = 0;
   Counters::add(counters_.fast_releases);
   if (pages_.access(index) != vm::Access::write) {
-    found_closed(block);
     publish_kept(index, block, notices);
+    found_closed(block);
     return false;
   }
   {

@@ -56,10 +56,7 @@ void LeaseSegment::release_all(bool is_at_place, SiteBits site, std::vector<Writ
   for (const std::uint64_t index : listed) {
     Block& block = states_[index];
     const std::lock_guard busy(block.busy);
-    {
-      const StateGuard guard(block.state);
-      if (!block.dirty) continue;
-    }
+    if (!is_dirty(block)) continue;
     if (floating() && lock_.try_lock_own(index)) {
       if (release_at_home(index, block, notices)) list_dirty(index, block);
       lock_.unlock(index);
@@ -103,7 +100,7 @@ void LeaseSegment::release_elsewhere(const std::vector<std::uint64_t>& indices,
                                      std::vector<WriteNotice>& notices) {
   const auto release_one = [&](std::uint64_t index) {
     Block& block = states_[index];
-    if (block.dirty && release(index, block, notices)) list_dirty(index, block);
+    if (is_dirty(block) && release(index, block, notices)) list_dirty(index, block);
   };
   std::vector<std::uint64_t> later;
   space_.waits().run(indices.size(), [&](std::size_t i) {
@@ -131,6 +128,12 @@ bool LeaseSegment::release(std::uint64_t index, Block& block, std::vector<WriteN
   }
   settle(index, block);
   return merge_and_move(index, block, notices);
+}
+
+/// With `busy`. What others ask for may change meanwhile.
+bool LeaseSegment::is_dirty(Block& block) noexcept {
+  const StateGuard guard(block.state);
+  return block.dirty;
 }
 
 /// The home is here and locked: the writes are where they belong already.
