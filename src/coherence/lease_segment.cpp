@@ -203,6 +203,14 @@ bool LeaseSegment::can_prepare(std::uint64_t index, Block& block, bool may_be_ne
   return (usable(index, block) || (may_be_new && !block.seen)) && !block.probed;
 }
 
+/// With `busy`. Whether it takes a copy, of the block to its twin or from elsewhere, to open a closed block
+/// for writing.
+bool LeaseSegment::needs_copy(std::uint64_t index, const Block& block) noexcept {
+  const std::uint64_t own = words_.own_lease(index);
+  if (lease::is_kept(own) && lease::is_sole(own)) return false;
+  return !owns(index) || block.clean_twin_ts == 0 || block.clean_twin_ts != words_.own_write_ts(index);
+}
+
 /// With `busy`, if it can_prepare().
 void LeaseSegment::prepare_ahead(std::uint64_t index, Block& block) {
   make_usable(index, block);

@@ -285,8 +285,9 @@ void LeaseSegment::open_refreshed(std::uint64_t first, std::uint64_t count, Site
   }
 }
 
-/// Opens what is expected to be written after this acquire: what a fault would open otherwise, and its
-/// neighbours with it. What is not written then is closed by the next release, and not expected again.
+/// Opens what is expected to be written after this acquire, which would take faults otherwise. What is not
+/// written then is closed by the next release, and not expected again. Not what must be copied for it, which
+/// is better done by the fault: then it is in the cache when it is written.
 void LeaseSegment::open_expected(SiteBits site) {
   if ((expecting_.load(std::memory_order_relaxed) & site) == 0) return;
   std::vector<std::uint64_t> expected;
@@ -309,7 +310,7 @@ void LeaseSegment::open_expected(SiteBits site) {
     for (const std::uint64_t index : batch) {
       Block& block = states_[index];
       std::unique_lock busy(block.busy, std::try_to_lock);
-      if (!busy.owns_lock() || !can_prepare(index, block, false)) continue;
+      if (!busy.owns_lock() || needs_copy(index, block) || !can_prepare(index, block, false)) continue;
       busy.release();
       ready[count++] = index;
       prepare_ahead(index, block);
