@@ -267,14 +267,15 @@ void LeaseRelease::acquire_from_some(const Signature& signature, std::uint32_t s
   const SignalSection section;
   const events::Span span(events::Kind::acquire);
   const SiteBits at = come_to(site);
-  if (!signature.empty()) {
+  const bool is_news = !signature.empty();
+  if (is_news) {
     acquire_notices(signature, at);
-    open_expected(at);
-    return refresh_pinned();
+  } else {
+    Counters::add(counters_.acquires);
+    acquire_unshown();
   }
-  Counters::add(counters_.acquires);
-  acquire_unshown();
   open_expected(at);
+  if (is_news) refresh_pinned();
 }
 
 void LeaseRelease::open_expected(SiteBits at) {

@@ -205,10 +205,15 @@ bool LeaseSegment::can_prepare(std::uint64_t index, Block& block, bool may_be_ne
 
 /// With `busy`. Whether it takes a copy, of the block to its twin or from elsewhere, to open a closed block
 /// for writing.
-bool LeaseSegment::needs_copy(std::uint64_t index, const Block& block) noexcept {
+bool LeaseSegment::needs_copy(std::uint64_t index, const Block& block) const noexcept {
   const std::uint64_t own = words_.own_lease(index);
   if (lease::is_kept(own) && lease::is_sole(own)) return false;
-  return !owns(index) || block.clean_twin_ts == 0 || block.clean_twin_ts != words_.own_write_ts(index);
+  return !owns(index) || !has_clean_twin(index, block);
+}
+
+/// With `busy`, of a closed block whose home is here. Whether its twin is what was published last.
+bool LeaseSegment::has_clean_twin(std::uint64_t index, const Block& block) const noexcept {
+  return block.clean_twin_ts != 0 && block.clean_twin_ts == words_.own_write_ts(index);
 }
 
 /// With `busy`, if it can_prepare().
@@ -440,7 +445,7 @@ void LeaseSegment::prepare_write(std::uint64_t index, Block& block) {
       if (write_kept(index, block)) return;
       // Whoever takes the home from here copies what it has read back to our twin (section 3.4.6); in plain
       // mode it reads the twin.
-      const bool is_made = block.clean_twin_ts != 0 && block.clean_twin_ts == words_.own_write_ts(index);
+      const bool is_made = has_clean_twin(index, block);
       if (has_published_twins() && is_made) block.has_twin = true;
       if (has_published_twins() && !is_made) make_twin(index, block);
       words_.set_own_exposed(index, true);

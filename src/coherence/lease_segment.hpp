@@ -137,7 +137,8 @@ class LeaseSegment final : public vm::FaultHandler {
   void make_usable(std::uint64_t index, Block& block);
   bool open_with_neighbours(std::uint64_t index, bool first_touch);
   bool can_prepare(std::uint64_t index, Block& block, bool may_be_new) noexcept;
-  bool needs_copy(std::uint64_t index, const Block& block) noexcept;
+  bool needs_copy(std::uint64_t index, const Block& block) const noexcept;
+  bool has_clean_twin(std::uint64_t index, const Block& block) const noexcept;
   void prepare_ahead(std::uint64_t index, Block& block);
   bool open_to_write(std::span<const std::uint64_t> indices, std::uint64_t wanted);
   void note_opening(std::uint64_t first, std::uint64_t count, std::uint64_t together) noexcept;

@@ -142,8 +142,9 @@ class Fabric {
   /// Sends up to max_message_bytes bytes, which are copied before it returns. Blocks for room when the way is
   /// full; inside a handler or callback it queues instead. \returns peer_lost if the rank is known to be dead
   virtual Status send(Rank target, HandlerId handler, const void* payload, std::size_t bytes) = 0;
-  /// Makes the waiters of `target` look at their conditions again; costs nobody anything where none sleeps.
-  /// \returns peer_lost if the rank is known to be dead
+  /// Makes the waiters of `target` look at their conditions again. Over a network, and on nodes that have
+  /// one, a message; else it costs nobody anything where none sleeps. \returns peer_lost if the rank is known
+  /// to be dead
   virtual Status wake(Rank target) { return send(target, wake_handler, nullptr, 0); }
 
   // ---- Waiting. The one wait primitive: polls for about 20 us, then sleeps; the rank's messages are served

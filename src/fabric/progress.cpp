@@ -75,28 +75,29 @@ UniqueFd make_epoll() {
   return fd;
 }
 
+/// After a ring. With sleep_on_doorbell(): it counts itself before it looks at its condition for the last
+/// time. \returns whether any was counted: one that is not asleep any more, or not yet, looks once more
+/// before it leaves
+bool wake_futex_sleepers(Doorbell& doorbell) noexcept {
+  if (doorbell.futex_sleepers.load() == 0) return false;
+  doorbell.rung_on.store(::sched_getcpu(), std::memory_order_relaxed);
+  // All of them: what is there may be room for messages, which one that wakes up and leaves would not pass
+  // on.
+  futex_wake(doorbell.sequence, INT_MAX);
+  return true;
+}
+
 }  // namespace
 
 void ring_waiters(Doorbell& doorbell) noexcept {
   doorbell.sequence.fetch_add(1);
-  // With sleep_on_doorbell(): it counts itself before it looks at its condition for the last time.
-  if (doorbell.futex_sleepers.load() == 0) return;
-  doorbell.rung_on.store(::sched_getcpu(), std::memory_order_relaxed);
-  futex_wake(doorbell.sequence, INT_MAX);
+  wake_futex_sleepers(doorbell);
 }
 
 void ring(Doorbell& doorbell, int wake_fd) noexcept {
   doorbell.sequence.fetch_add(1);
   if (doorbell.polling.load() != 0) return;
-  // All of them: what is there may be room for messages, which one that wakes up and leaves would not pass
-  // on.
-  // Nor is the agent woken as well: one that is counted as asleep, and is not any more or not yet, looks once
-  // more before it leaves.
-  if (doorbell.futex_sleepers.load() != 0) {
-    doorbell.rung_on.store(::sched_getcpu(), std::memory_order_relaxed);
-    futex_wake(doorbell.sequence, INT_MAX);
-    return;
-  }
+  if (wake_futex_sleepers(doorbell)) return;
   if (doorbell.epoll_sleepers.load() != 0) write_eventfd(wake_fd);
 }
 
