@@ -21,34 +21,13 @@
 #include "fabric/shm/fd_message.hpp"
 #include "fabric/tcp/addresses.hpp"
 #include "fabric/tcp/tcp_transport.hpp"
-#include "fiber/sanitizer.hpp"
-
-#if defined(CRATON_FIBER_TSAN)
-#include <sanitizer/tsan_interface.h>
-#endif
 
 namespace craton::fabric {
 
 namespace {
 
-/// What a rank may have queued to itself, or hold for handlers that are not set.
-constexpr std::size_t max_loopback_bytes = std::size_t{256} << 20;
 /// While ranks are being wired, peers that did not answer are tried again this often.
 constexpr TimeNs wiring_look_ns = 50'000'000;
-
-/// A message that this rank sends may be the cause of one that it gets, by way of a rank in another process,
-/// where the thread sanitizer does not look. Without being told it takes what was written before a barrier
-/// and is read by a handler after it for a race.
-void tell_sanitizer_sending([[maybe_unused]] void* fabric) noexcept {
-#if defined(CRATON_FIBER_TSAN)
-  __tsan_release(fabric);
-#endif
-}
-void tell_sanitizer_received([[maybe_unused]] void* fabric) noexcept {
-#if defined(CRATON_FIBER_TSAN)
-  __tsan_acquire(fabric);
-#endif
-}
 
 bool machine_has_rdma() {
   std::error_code ignored;
@@ -179,7 +158,7 @@ void WiredFabric::make_transports(Bootstrap& bootstrap, const WiredOptions& opti
                                                          .agent_spin_ns = is_full ? 0 : options.spin_ns,
                                                          .courteous = !is_crowded},
                                          shm_ != nullptr ? shm_->doorbell() : private_doorbell_);
-  progress_->add(loopback_, false);
+  progress_->add(handlers_, false);
   if (shm_ != nullptr) {
     shm_->set_wake_fd(progress_->wake_fd());
     progress_->add(*shm_, false);
@@ -432,18 +411,13 @@ Status WiredFabric::flush_endpoint(Rank target, Transport& link, std::size_t ind
 // ---- Messages
 
 void WiredFabric::set_handler(HandlerId id, Handler handler, void* context) {
-  CRATON_ASSERT(id < max_handlers);
-  CRATON_ASSERT(id != wake_handler);
-  CRATON_ASSERT(handlers_[id].handler.load() == nullptr);
-  {
-    // Not while the loopback sorts out what can be delivered: a later message must not pass an earlier one.
-    const auto held = loopback_.hold();
-    handlers_[id].context = context;
-    handlers_[id].handler.store(handler, std::memory_order_release);
-  }
+  handlers_.set(id, handler, context);
   // Messages that waited for it are delivered by the next poll.
-  if (progress_ != nullptr)
-    ring(shm_ != nullptr ? shm_->doorbell() : private_doorbell_, progress_->wake_fd());
+  if (progress_ != nullptr) wake_agent();
+}
+
+void WiredFabric::wake_agent() noexcept {
+  ring(shm_ != nullptr ? shm_->doorbell() : private_doorbell_, progress_->wake_fd());
 }
 
 Status WiredFabric::send(Rank target, HandlerId handler, const void* payload, std::size_t bytes) {
@@ -452,10 +426,10 @@ Status WiredFabric::send(Rank target, HandlerId handler, const void* payload, st
   CRATON_ASSERT(target < size());
   CRATON_ASSERT(handler < max_handlers);
   CRATON_ASSERT(bytes <= fabric::max_message_bytes);
-  tell_sanitizer_sending(this);
+  handlers_.sending();
   if (target == rank()) {
-    loopback_.push(rank(), handler, static_cast<const std::byte*>(payload), bytes);
-    ring(shm_ != nullptr ? shm_->doorbell() : private_doorbell_, progress_->wake_fd());
+    handlers_.queue(rank(), handler, static_cast<const std::byte*>(payload), bytes);
+    wake_agent();
     return Status::ok;
   }
   if (!alive(target)) return Status::peer_lost;
@@ -479,62 +453,7 @@ Status WiredFabric::wake(Rank target) {
 
 void WiredFabric::message_arrived(Rank source, HandlerId handler, const std::byte* payload,
                                   std::size_t bytes) {
-  if (handler == wake_handler) return;  // that something arrived is all it says
-  CRATON_ASSERT(handler < max_handlers);
-  const HandlerEntry& entry = handlers_[handler];
-  if (entry.handler.load(std::memory_order_acquire) == nullptr || entry.parked.load() != 0) {
-    loopback_.push(source, handler, payload, bytes);
-  } else {
-    run_handler(source, handler, payload, bytes);
-  }
-}
-
-void WiredFabric::run_handler(Rank source, HandlerId handler, const std::byte* payload, std::size_t bytes) {
-  tell_sanitizer_received(this);
-  const HandlerEntry& entry = handlers_[handler];
-  entry.handler.load(std::memory_order_acquire)(entry.context, source, payload, bytes);
-}
-
-void WiredFabric::Loopback::push(Rank source, HandlerId handler, const std::byte* payload,
-                                 std::size_t bytes) {
-  const std::lock_guard lock(lock_);
-  queued_bytes_ += bytes;
-  CRATON_ASSERT(queued_bytes_ <= max_loopback_bytes);
-  fabric_.handlers_[handler].parked.fetch_add(1);
-  queued_.fetch_add(1, std::memory_order_relaxed);
-  queue_.push_back(
-      {.source = source, .handler = handler, .payload = std::vector<std::byte>(payload, payload + bytes)});
-}
-
-bool WiredFabric::Loopback::poll() {
-  if (queued_.load(std::memory_order_relaxed) == 0) return false;
-  std::vector<Queued> ready;
-  {
-    const std::lock_guard lock(lock_);
-    if (queue_.empty()) return false;
-    const auto deliverable = [&](const Queued& each) {
-      return each.handler == wake_handler || fabric_.handlers_[each.handler].handler.load() != nullptr;
-    };
-    const auto first_waiting = std::stable_partition(queue_.begin(), queue_.end(), deliverable);
-    ready.assign(std::make_move_iterator(queue_.begin()), std::make_move_iterator(first_waiting));
-    queue_.erase(queue_.begin(), first_waiting);
-    queued_.fetch_sub(ready.size(), std::memory_order_relaxed);
-    for (const Queued& each : ready) queued_bytes_ -= each.payload.size();
-  }
-  for (const Queued& each : ready) {
-    if (each.handler != wake_handler) {
-      fabric_.run_handler(each.source, each.handler, each.payload.data(), each.payload.size());
-    }
-    fabric_.handlers_[each.handler].parked.fetch_sub(1);
-  }
-  return !ready.empty();
-}
-
-bool WiredFabric::Loopback::ready_to_sleep() {
-  const std::lock_guard lock(lock_);
-  return std::none_of(queue_.begin(), queue_.end(), [&](const Queued& each) {
-    return each.handler == wake_handler || fabric_.handlers_[each.handler].handler.load() != nullptr;
-  });
+  handlers_.deliver(source, handler, payload, bytes);
 }
 
 // ---- Waiting

@@ -16,6 +16,7 @@
 #include "fabric/barrier.hpp"
 #include "fabric/bootstrap.hpp"
 #include "fabric/fabric.hpp"
+#include "fabric/handlers.hpp"
 #include "fabric/offload/options.hpp"
 #include "fabric/progress.hpp"
 #include "fabric/shm/shm_transport.hpp"
@@ -79,33 +80,6 @@ class WiredFabric final : public Fabric, private TransportEvents {
   void declare_lost(Rank peer) noexcept override;
 
  private:
-  /// Messages of a rank to itself, and messages that wait for their handler to be set.
-  class Loopback final : public Pollable {
-   public:
-    explicit Loopback(WiredFabric& fabric) : fabric_(fabric) {}
-    void push(Rank source, HandlerId handler, const std::byte* payload, std::size_t bytes);
-    bool poll() override;
-    bool ready_to_sleep() override;
-    /// Keeps it from delivering.
-    std::unique_lock<std::mutex> hold() { return std::unique_lock(lock_); }
-
-   private:
-    struct Queued {
-      Rank source;
-      HandlerId handler;
-      std::vector<std::byte> payload;
-    };
-    WiredFabric& fabric_;
-    std::mutex lock_;
-    std::vector<Queued> queue_;           ///< oldest first
-    std::atomic<std::size_t> queued_{0};  ///< its size, so that most polls need no lock
-    std::size_t queued_bytes_ = 0;
-  };
-  struct HandlerEntry {
-    std::atomic<Handler> handler{nullptr};
-    void* context = nullptr;
-    std::atomic<std::uint32_t> parked{0};  ///< messages in loopback_ that later ones must not overtake
-  };
   struct Announcement {
     unsigned received = 0;  ///< one from each transport that reaches the peer
     std::uint64_t bytes = 0;
@@ -136,7 +110,7 @@ class WiredFabric final : public Fabric, private TransportEvents {
                                           TransportEvents& events);
   void connect_all(Bootstrap& bootstrap, const WiredOptions& options);
   Transport* admit(Transport* transport, RemoteAddress address, std::size_t bytes, Completion& completion);
-  void run_handler(Rank source, HandlerId handler, const std::byte* payload, std::size_t bytes);
+  void wake_agent() noexcept;
   Status flush_endpoint(Rank target, Transport& link, std::size_t index);
   std::vector<RegionPart> exchange_parts(RegionId id, const RegionMemory& memory);
   void barrier_or_throw(const char* asked);
@@ -154,8 +128,7 @@ class WiredFabric final : public Fabric, private TransportEvents {
   std::vector<Transport*> atomic_links_;             ///< by rank; all network_ if its NIC executes atomics
   bool nic_atomics_ = false;
   std::unique_ptr<Progress> progress_;
-  Loopback loopback_{*this};
-  std::array<HandlerEntry, max_handlers> handlers_{};
+  Handlers handlers_;
   std::array<LocalRegion, max_regions> local_regions_{};
   std::mutex announcement_lock_;
   std::map<RegionId, std::vector<Announcement>> announcements_;  ///< of regions not yet published
