@@ -47,6 +47,9 @@ struct Block {
   Timestamp source_write_ts;  ///< where one get brings that write from: its notice
   Timestamp source_read_ts;
   fabric::Rank source;
+  /// One plus the rank whose twin the copy was fetched from last: it may have had later writes in it already.
+  /// 0: the copy has none that are later than copy_write_ts.
+  std::uint32_t copied_from;
   /// No other rank has a copy that it may use, or it is `untold`: the block is open for writing, and has no
   /// twin. Dirty, if it has to be published: see lease_segment_migrate.cpp. Becomes false without `busy`, by
   /// a message.

@@ -17,11 +17,13 @@
 ///     its min_write_ts, which stands for all notices that it has not been given.
 ///  4. A write here is in the copy and not in the twin until it is published; or others have asked for the
 ///     block, which had none: then the next release tells of it (lease_segment_migrate.cpp).
+///  5. A copy never goes back to before what it has had: what a thread has seen, and perhaps written over,
+///     another thread's acquire does not take away (LeaseSegment::known_source).
 ///
 /// In causal segments (Dials::causal), where data and then a flag is right without a flush between:
-///  5. What a release publishes is a consistent cut of its rank's writes: none is made while it looks.
-///  6. Bytes of other ranks come into a copy only while it is closed: by fetches, merges and updates alike.
-///  7. It is opened when this rank has acquired from each rank what that shows after the last release that
+///  6. What a release publishes is a consistent cut of its rank's writes: none is made while it looks.
+///  7. Bytes of other ranks come into a copy only while it is closed: by fetches, merges and updates alike.
+///  8. It is opened when this rank has acquired from each rank what that shows after the last release that
 ///     had begun there when the bytes came. So all that those bytes can be the effect of is known here.
 ///
 /// Threads: any thread of the rank calls; fault() also inside a signal handler. Errors: a dead rank ends the

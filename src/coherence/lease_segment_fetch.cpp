@@ -64,10 +64,12 @@ bool LeaseSegment::is_still(std::uint64_t index, const Source& source) {
   return lease::is_open(words.lease) && lease::is_kept(words.lease) && words.write_ts == source.write_ts;
 }
 
-/// With `busy`, of a closed copy: it was overwritten by who knows what.
+/// With `busy`, of a closed copy: it was overwritten by who knows what, and cannot be used, whatever this rank
+/// has acquired.
 void LeaseSegment::forget_copy(Block& block) noexcept {
   const StateGuard guard(block.state);
   block.copy_write_ts = block.copy_read_ts = 0;
+  block.required_ts = std::max<Timestamp>(block.required_ts, 1);
 }
 
 /// The same for blocks in a row that are not dirty, those that come from one rank with one get, all of them
@@ -151,10 +153,13 @@ std::optional<LeaseSegment::Source> LeaseSegment::try_find_source(std::uint64_t 
 }
 
 /// Under the block's state lock. Where notices say that what this rank needs is to be had. Its write_ts is 0:
-/// they do not
+/// they do not, or that could be older than what the copy has already. A thread may have seen that, and
+/// written it over: the copy must not go back to before. What a rank's twin has only becomes newer, and the
+/// home's is the newest.
 LeaseSegment::Source LeaseSegment::known_source(const Block& block) const noexcept {
   const bool is_known = !directory() && block.source_write_ts != 0 &&
                         block.source_write_ts >= block.required_ts &&
+                        (block.copied_from == 0 || block.copied_from == block.source + 1) &&
                         block.source_read_ts >= space_.min_write_ts_.load(std::memory_order_acquire);
   if (!is_known) return {.rank = fabric_.rank(), .write_ts = 0, .read_ts = 0, .written = false};
   return {.rank = block.source,
@@ -167,6 +172,7 @@ void LeaseSegment::note_copy(Block& block, const Source& source) {
   const StateGuard guard(block.state);
   block.copy_write_ts = source.write_ts;
   block.copy_read_ts = source.read_ts;
+  if (source.written) block.copied_from = source.kept ? 0 : source.rank + 1;
 }
 
 /// Finds the home and gets its leave to read the block there: a lease that reaches beyond all that this rank

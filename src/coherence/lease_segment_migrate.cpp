@@ -78,6 +78,7 @@ bool LeaseSegment::take_ahead(std::uint64_t index, Block& block) {
     const StateGuard guard(block.state);
     block.copy_write_ts = published_ts;
     block.copy_read_ts = taken.leased_until;
+    block.copied_from = 0;
     block.dirty = true;
     block.has_twin = looks;
     block.sole = block.untold = !looks;

@@ -539,6 +539,7 @@ void LeaseSegment::publish(std::uint64_t index, Block& block, fabric::Rank home,
     const StateGuard guard(block.state);
     block.copy_write_ts = write_ts;
     block.copy_read_ts = read_ts;
+    block.copied_from = 0;
     block.opened_after = 0;
     block.untold = false;
     block.fetched = true;

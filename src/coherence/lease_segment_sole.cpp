@@ -76,6 +76,7 @@ void LeaseSegment::note_published(std::uint64_t index, Block& block, Timestamp w
   words_.set_own_write_ts(index, std::max(words_.own_write_ts(index), write_ts));
   block.copy_write_ts = std::max(block.copy_write_ts, write_ts);
   block.copy_read_ts = std::max(block.copy_read_ts, write_ts);
+  block.copied_from = 0;
   block.untold = false;
 }
 
