@@ -93,14 +93,18 @@ int collect(dl_phdr_info* info, std::size_t /*size*/, void* context) {
     collecting.fingerprint.add(begin).add(end);
     own = own || (collecting.own_code >= begin && collecting.own_code < end);
     if ((header.p_flags & PF_X) != 0) object.code.push_back({begin, end});
-    if ((header.p_flags & PF_W) != 0) object.writable.push_back({page_down(begin), page_up(end)});
+    if ((header.p_flags & PF_W) == 0) continue;
+    object.writable.push_back({page_down(begin), page_up(end)});
+    object.zero_filled.push_back({page_up(begin + header.p_filesz), page_up(end)});
   }
   if (relro.end > relro.begin) {
     for (AddressSpan& span : object.writable) {
       if (relro.begin >= span.begin && relro.end <= span.end) span.begin = relro.end;
     }
   }
-  std::erase_if(object.writable, [](const AddressSpan& span) { return span.begin >= span.end; });
+  const auto is_empty = [](const AddressSpan& span) { return span.begin >= span.end; };
+  std::erase_if(object.writable, is_empty);
+  std::erase_if(object.zero_filled, is_empty);
   object.shared = executable || (!own && !is_of_one_process(name) &&
                                  (!belongs_to_system(object.path) || needs_openmp(*info)));
   collecting.fingerprint.add(name);

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,9 @@ struct AddressSpan {
   std::uintptr_t end;
 
   bool contains(std::uintptr_t address) const noexcept { return address >= begin && address < end; }
+  std::span<const std::byte> bytes() const noexcept {
+    return {reinterpret_cast<const std::byte*>(begin), end - begin};
+  }
 };
 
 /// An executable or library.
@@ -31,9 +35,10 @@ struct LoadedObject {
   /// libc, the loader and compilers' libraries, and there those of libraries that use OpenMP, since threads
   /// of all ranks run their code.
   bool shared;
-  bool allocates_privately;           ///< libc and the loader: what they allocate is theirs
-  std::vector<AddressSpan> code;      ///< executable segments
-  std::vector<AddressSpan> writable;  ///< data and bss, less what is read-only after relocation
+  bool allocates_privately;              ///< libc and the loader: what they allocate is theirs
+  std::vector<AddressSpan> code;         ///< executable segments
+  std::vector<AddressSpan> writable;     ///< data and bss, less what is read-only after relocation
+  std::vector<AddressSpan> zero_filled;  ///< what the loader mapped of it without a file
   /// Where in there nothing lies but variables of large_variable_bytes or more; not always whole pages. Of
   /// those that share their data, and as far as the file still has its symbols.
   std::vector<AddressSpan> large_variables;

@@ -25,6 +25,7 @@
 #include "posix/pages.hpp"
 #include "posix/real.hpp"
 #include "posix/streams.hpp"
+#include "vm/saved_pages.hpp"
 
 namespace craton::posix {
 
@@ -74,10 +75,6 @@ void flush_streams() noexcept {
   const auto flush_units = reinterpret_cast<FlushUnits>(::dlsym(RTLD_DEFAULT, "_gfortran_flush_i4"));
   if (flush_units != nullptr) flush_units(nullptr);
   flush_streams_at_end();
-}
-
-bool is_zero(const std::byte* bytes, std::size_t count) {
-  return count == 0 || (bytes[0] == std::byte{0} && std::memcmp(bytes, bytes + 1, count - 1) == 0);
 }
 
 }  // namespace
@@ -155,30 +152,29 @@ void SharedProgram::share_data() {
     if (!object.shared) continue;
     for (const AddressSpan& span : object.writable) {
       for (const DataPart& part : divide_data(span, object.large_variables, capi::large_block_bytes))
-        share_part(part.span, fmt::format("{} of {}", part.is_large ? "arrays" : "data", object.name()),
-                   part.is_large ? capi::large_block_bytes : page_bytes);
+        share_part(object, part);
     }
   }
   open_->space().barrier().wait();
 }
 
-void SharedProgram::share_part(const AddressSpan& span, std::string name, std::size_t block_bytes) {
-  auto* const data = reinterpret_cast<std::byte*>(span.begin);
-  const std::size_t bytes = span.end - span.begin;
-  std::vector<std::byte> before;
-  if (job_->rank() == 0) before.assign(data, data + bytes);
+void SharedProgram::share_part(const LoadedObject& object, const DataPart& part) {
+  vm::SavedPages before;
+  if (job_->rank() == 0) {
+    std::vector<std::span<const std::byte>> zero_filled;
+    for (const AddressSpan& zeros : object.zero_filled) zero_filled.push_back(zeros.bytes());
+    before = vm::SavedPages(part.span.bytes(), zero_filled);
+  }
   space::SegmentOptions options;
-  options.name = std::move(name);
-  options.bytes = bytes;
-  options.block_bytes = block_bytes;
-  options.address = span.begin;
+  options.name = fmt::format("{} of {}", part.is_large ? "arrays" : "data", object.name());
+  options.bytes = part.span.bytes().size();
+  options.block_bytes = part.is_large ? capi::large_block_bytes : page_bytes;
+  options.address = part.span.begin;
   options.initial_homes = {.kind = coherence::InitialHomes::Kind::cyclic};
   options.dials.strength = coherence::Strength::automatic;
   options.dials.causal = job_->options().flag(Option::causal);
   open_->create_segment(options);
-  for (std::size_t at = 0; at < before.size(); at += page_bytes) {
-    if (!is_zero(before.data() + at, page_bytes)) std::memcpy(data + at, before.data() + at, page_bytes);
-  }
+  before.restore();
 }
 
 std::vector<AddressSpan> SharedProgram::shared_spans() {

@@ -32,6 +32,8 @@
 
 namespace craton::posix {
 
+struct DataPart;
+
 class SharedProgram final : public omp::Platform {
  public:
   /// Joins the job and shares the program's memory. Collective; blocks. \throws Error, also where ranks are
@@ -114,7 +116,7 @@ class SharedProgram final : public omp::Platform {
  private:
   void agree_on_image(space::Agreement& agreement);
   void share_data();
-  void share_part(const AddressSpan& span, std::string name, std::size_t block_bytes);
+  void share_part(const LoadedObject& object, const DataPart& part);
   std::uint32_t threads_a_rank();
   void write_lines() noexcept;
   static void* work(void* self);
