@@ -122,8 +122,15 @@ class LeaseSegment final : public vm::FaultHandler {
   std::byte* twin(std::uint64_t index) const noexcept { return twins_ + index * block_bytes_; }
   /// Where it is fixed.
   fabric::Rank fixed_home(std::uint64_t index) const noexcept { return words_.initial_home(index); }
+  /// With `busy`, of a copy that is usable or dirty. It knows of no write of any rank: it is zero bytes, but
+  /// for what this rank has written and not published, and its twin, whose memory need not exist, is too.
+  bool is_untouched(const Block& block) const noexcept {
+    return has_published_twins() && block.copy_write_ts == 0;
+  }
+  /// With `busy`, of a block with a twin.
   bool unchanged(std::uint64_t index) const noexcept {
-    return equal_blocks(data(index), twin(index), block_bytes_);
+    return is_untouched(states_[index]) ? is_zero_block(data(index), block_bytes_)
+                                        : equal_blocks(data(index), twin(index), block_bytes_);
   }
   /// With `busy`, of a dirty block with a twin: a release need not publish it.
   bool has_nothing_to_tell(std::uint64_t index, const Block& block) noexcept {
@@ -214,6 +221,7 @@ class LeaseSegment final : public vm::FaultHandler {
     std::uint64_t updater;       ///< BlockWords::updater
     Timestamp published_ts = 0;  ///< when the home was written last
     Timestamp leased_until = 0;  ///< until when others may use copies
+    bool untouched = false;      ///< nobody had published it
   };
   Taken take_home(std::uint64_t index, Block& block);
   Taken take_home_from(fabric::Rank home, std::uint64_t index, Block& block, bool in_place);
@@ -241,6 +249,9 @@ class LeaseSegment final : public vm::FaultHandler {
   bool is_time_for_sole(Block& block) const noexcept;
   static std::uint16_t sole_delay_after(const Block& block) noexcept;
   void publish_as_sole(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
+  void publish_taken_as_sole(std::uint64_t index, Block& block, const Taken& taken,
+                             std::vector<WriteNotice>& notices);
+  void become_sole(std::uint64_t index, Block& block) noexcept;
   Timestamp end_sole(std::uint64_t index, Block& block);
   void end_sole_here(std::uint64_t index, Block& block);
   void note_published(std::uint64_t index, Block& block, Timestamp write_ts) noexcept;

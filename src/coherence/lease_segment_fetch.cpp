@@ -64,8 +64,8 @@ bool LeaseSegment::is_still(std::uint64_t index, const Source& source) {
   return lease::is_open(words.lease) && lease::is_kept(words.lease) && words.write_ts == source.write_ts;
 }
 
-/// With `busy`, of a closed copy: it was overwritten by who knows what, and cannot be used, whatever this rank
-/// has acquired.
+/// With `busy`, of a closed copy: it was overwritten by who knows what, and cannot be used, whatever this
+/// rank has acquired.
 void LeaseSegment::forget_copy(Block& block) noexcept {
   const StateGuard guard(block.state);
   block.copy_write_ts = block.copy_read_ts = 0;
@@ -169,8 +169,10 @@ LeaseSegment::Source LeaseSegment::known_source(const Block& block) const noexce
 }
 
 void LeaseSegment::note_copy(Block& block, const Source& source) {
+  // The home's words may be of before and after its first write; the bytes are of after: see is_untouched().
+  const Timestamp least = source.written ? 1 : 0;
   const StateGuard guard(block.state);
-  block.copy_write_ts = source.write_ts;
+  block.copy_write_ts = std::max(source.write_ts, least);
   block.copy_read_ts = source.read_ts;
   if (source.written) block.copied_from = source.kept ? 0 : source.rank + 1;
 }

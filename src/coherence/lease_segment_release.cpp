@@ -328,6 +328,10 @@ bool LeaseSegment::merge_and_move(std::uint64_t index, Block& block, std::vector
   const Taken taken = take_home(index, block);
   block.taken_alone = block.alone ? static_cast<std::uint8_t>(std::min(block.taken_alone + 1, 254)) : 0;
   Counters::add(counters_.merges);
+  if (taken.untouched && is_open && is_time_for_sole(block)) {
+    publish_taken_as_sole(index, block, taken, notices);
+    return false;
+  }
   renew_published_twin(index);
   if (is_open) {
     block.has_twin = has_published_twins();
@@ -388,9 +392,8 @@ LeaseSegment::Taken LeaseSegment::take_home_from(fabric::Rank home, std::uint64_
   if (!is_zero) block.sole_delay = std::max(block.sole_delay, sole_delay_after(block));
   // While this rank has the lock; without leases the copy may be older than it says.
   block.alone = has_published_twins() && !directory() && !is_zero && words.write_ts == block.copy_write_ts;
-  if (is_zero) {
-    std::memset(incoming, 0, block_bytes_);
-  } else if (!block.alone) {
+  // A block that nobody has published is zero bytes here too, but for what this rank has written.
+  if (!is_zero && !block.alone) {
     if (!with_bytes || was_sole || is_kept)
       get_bytes(home, is_kept ? data_region_ : published_region(), index, incoming);
     // Where homes do not keep what they have published, the writes of this moment are taken as well, and the
@@ -406,8 +409,8 @@ LeaseSegment::Taken LeaseSegment::take_home_from(fabric::Rank home, std::uint64_
   std::uint64_t closed_lease = 0;
   fabric::Completion told;
   words_.start_swap_lease(home, index, lease::moved_at(write_ts), closed_lease, told);
-  if (block.alone) {
-    Counters::add(counters_.merged_alone);
+  if (block.alone || is_zero) {
+    if (block.alone) Counters::add(counters_.merged_alone);
     if (events::wants(events::sharing) && block.dirty) [[unlikely]]
       note_writes(index, false);
   } else if (block.dirty) {
@@ -422,7 +425,8 @@ LeaseSegment::Taken LeaseSegment::take_home_from(fabric::Rank home, std::uint64_
           .write_ts = write_ts,
           .updater = words.updater,
           .published_ts = words.write_ts,
-          .leased_until = lease::time(old_lease)};
+          .leased_until = lease::time(old_lease),
+          .untouched = is_zero};
 }
 
 /// The home is here now: what is in the copy is published.

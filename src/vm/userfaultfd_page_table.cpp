@@ -230,6 +230,18 @@ void UserfaultfdPageTable::make_present(std::uintptr_t begin, std::size_t bytes)
   }
 }
 
+/// Maps pages that the memfd lacks, writable, as it makes them, from `begin` on up to the first that is
+/// there. \returns whether there were any: `begin` is behind them
+bool UserfaultfdPageTable::map_zeros(std::uintptr_t& begin, std::uintptr_t end) {
+  uffdio_zeropage request{};
+  request.range = {begin, end - begin};
+  const bool all = ::ioctl(fd_.get(), UFFDIO_ZEROPAGE, &request) == 0;
+  if (!all && errno == ENOMEM) fail_memory();
+  if (!all && request.zeropage <= 0) return false;
+  begin += static_cast<std::uintptr_t>(request.zeropage);
+  return true;
+}
+
 /// \returns false if some of it was mapped already
 bool UserfaultfdPageTable::continue_range(std::uintptr_t begin, std::size_t bytes, std::uint64_t mode) {
   const std::uintptr_t end = begin + bytes;
@@ -247,6 +259,8 @@ bool UserfaultfdPageTable::continue_range(std::uintptr_t begin, std::size_t byte
     } else if (error == EEXIST) {
       all_new = false;
       begin += kernel::page_bytes();
+    } else if (error == EFAULT && mode == 0 && map_zeros(begin, end)) {
+      continue;
     } else if (error == EFAULT && made_present <= begin) {
       make_present(begin, end - begin);
       made_present = begin + 1;  // no second time for this page: it is there now

@@ -43,6 +43,7 @@ class UserfaultfdPageTable final : public ViewPageTable {
   void map(const Run& run, Access access);
   void map_read_only(std::uintptr_t begin, std::size_t bytes);
   void make_present(std::uintptr_t begin, std::size_t bytes);
+  bool map_zeros(std::uintptr_t& begin, std::uintptr_t end);
   bool continue_range(std::uintptr_t begin, std::size_t bytes, std::uint64_t mode);
   void write_protect(std::uintptr_t begin, std::size_t bytes, bool on);
   std::uintptr_t address(BlockIndex block) const noexcept {

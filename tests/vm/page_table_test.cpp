@@ -126,6 +126,22 @@ TEST_P(PageTables, HolesAreNotFilledBeforeSomebodyIsTold) {
   EXPECT_EQ(rig.load(7 * page_bytes), 0U);
 }
 
+TEST_P(PageTables, HolesBetweenWhatIsThereOpenForWriting) {
+  constexpr std::size_t pages_a_block = 4;
+  SegmentRig rig(GetParam(), 4, pages_a_block * page_bytes);
+  const std::array<std::size_t, 4> there{2, 3, 9, 15};  // pages of all blocks
+  for (const std::size_t page : there) rig.word(page * page_bytes) = page;
+  const vm::Run all{.first = 0, .count = 4};
+  rig.table().set_access({&all, 1}, Access::write);
+  for (std::size_t page = 0; page < 4 * pages_a_block; ++page) {
+    const bool is_there = std::find(there.begin(), there.end(), page) != there.end();
+    EXPECT_EQ(rig.load(page * page_bytes), is_there ? page : 0U);
+    rig.store(page * page_bytes + 8, page + 1);
+    EXPECT_EQ(rig.word(page * page_bytes + 8), page + 1) << "the views are of different pages: " << page;
+  }
+  EXPECT_EQ(rig.faults(), 0);
+}
+
 TEST_P(PageTables, RandomSequencesFollowAModel) {
   constexpr std::uint64_t blocks = 64;
   SegmentRig rig(GetParam(), blocks);
