@@ -50,9 +50,6 @@ LeaseRelease::LeaseRelease(fabric::Fabric& fabric, fabric::HandlerId handler, Si
                            const SpaceDials& dials)
     : fabric_(fabric),
       others_(others_of(fabric)),
-      spans_nodes_(std::any_of(
-          others_.begin(), others_.end(),
-          [&](fabric::Rank other) { return fabric.node_of(other) != fabric.node_of(fabric.rank()); })),
       handler_(handler),
       waits_(fabric, dials.parallel_releases),
       exchange_(exchange),
@@ -131,7 +128,7 @@ void LeaseRelease::release(bool is_at_place) {
   publish(is_at_place, true);
 }
 
-Signature LeaseRelease::release_to_all(bool alone) {
+Signature LeaseRelease::release_to_all() {
   const SignalSection section;
   const events::Span span(events::Kind::release);
   if (listener_ != nullptr) listener_->before_release();
@@ -151,9 +148,7 @@ Signature LeaseRelease::release_to_all(bool alone) {
   const std::lock_guard fence(release_fence_);
   const Turn turn(*this, has_writes());
   std::vector<WriteNotice> notices;
-  is_alone_ = alone && spans_nodes_;
   publish_all(turn, true, notices);
-  is_alone_ = false;
   known_.learn(notices, 0);
   if (turn.is_causal()) known_.show();  // to those who are not at the barrier yet as well
   return known_.untold();

@@ -118,10 +118,9 @@ class LeaseRelease {
 
   /// The halves of a barrier of all ranks: the release fence, whose signature goes to all, and the acquire
   /// fence, with the signatures of all; an empty one where no rank has anything to tell. Between them threads
-  /// of this rank that are not in the barrier may release and acquire. Block. \param alone this rank has
-  /// worked alone, and the others come now: what it wrote first they will probably read \returns all that an
-  /// acquirer must know
-  Signature release_to_all(bool alone = false);
+  /// of this rank that are not in the barrier may release and acquire. Block. \returns all that an acquirer
+  /// must know
+  Signature release_to_all();
   /// \param is_last false: the next acquire of all follows at once; to it pinned blocks are left, for which
   /// this one might have to wait
   void acquire_from_all(const Signature& signature, std::uint32_t site = 0, bool is_last = true);
@@ -215,8 +214,6 @@ class LeaseRelease {
 
   fabric::Fabric& fabric_;
   const std::vector<fabric::Rank> others_;
-  const bool spans_nodes_;
-  bool is_alone_ = false;  ///< of releases: see release_to_all(); where to ask a home takes a network
   const fabric::HandlerId handler_;
   Counters counters_;
   Interleaver waits_;

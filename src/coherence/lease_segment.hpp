@@ -221,7 +221,6 @@ class LeaseSegment final : public vm::FaultHandler {
     std::uint64_t updater;       ///< BlockWords::updater
     Timestamp published_ts = 0;  ///< when the home was written last
     Timestamp leased_until = 0;  ///< until when others may use copies
-    bool untouched = false;      ///< nobody had published it
   };
   Taken take_home(std::uint64_t index, Block& block);
   Taken take_home_from(fabric::Rank home, std::uint64_t index, Block& block, bool in_place);
@@ -249,9 +248,6 @@ class LeaseSegment final : public vm::FaultHandler {
   bool is_time_for_sole(Block& block) const noexcept;
   static std::uint16_t sole_delay_after(const Block& block) noexcept;
   void publish_as_sole(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
-  void publish_taken_as_sole(std::uint64_t index, Block& block, const Taken& taken,
-                             std::vector<WriteNotice>& notices);
-  void become_sole(std::uint64_t index, Block& block) noexcept;
   Timestamp end_sole(std::uint64_t index, Block& block);
   void end_sole_here(std::uint64_t index, Block& block);
   void note_published(std::uint64_t index, Block& block, Timestamp write_ts) noexcept;

@@ -328,10 +328,6 @@ bool LeaseSegment::merge_and_move(std::uint64_t index, Block& block, std::vector
   const Taken taken = take_home(index, block);
   block.taken_alone = block.alone ? static_cast<std::uint8_t>(std::min(block.taken_alone + 1, 254)) : 0;
   Counters::add(counters_.merges);
-  if (taken.untouched && is_open && is_time_for_sole(block)) {
-    publish_taken_as_sole(index, block, taken, notices);
-    return false;
-  }
   renew_published_twin(index);
   if (is_open) {
     block.has_twin = has_published_twins();
@@ -425,8 +421,7 @@ LeaseSegment::Taken LeaseSegment::take_home_from(fabric::Rank home, std::uint64_
           .write_ts = write_ts,
           .updater = words.updater,
           .published_ts = words.write_ts,
-          .leased_until = lease::time(old_lease),
-          .untouched = is_zero};
+          .leased_until = lease::time(old_lease)};
 }
 
 /// The home is here now: what is in the copy is published.

@@ -38,7 +38,7 @@ constexpr unsigned sole_delay_doublings = 8;
 
 /// With `busy`. Whether a release of a block at home should try to have it alone.
 bool LeaseSegment::is_time_for_sole(Block& block) const noexcept {
-  if (!dials_.sole_copies || block.pinned || (space_.is_alone_ && is_untouched(block))) return false;
+  if (!dials_.sole_copies || block.pinned) return false;
   if (block.sole_delay == 0) return true;
   --block.sole_delay;
   return false;
@@ -53,7 +53,13 @@ std::uint16_t LeaseSegment::sole_delay_after(const Block& block) noexcept {
 /// With `busy` and the block's own lock: the home is here, and open for writing. It is published for the last
 /// time.
 void LeaseSegment::publish_as_sole(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices) {
-  become_sole(index, block);
+  {
+    // Before anybody can see the mark, and ask.
+    const StateGuard guard(block.state);
+    block.sole = true;
+    block.dirty = block.has_twin = false;
+    words_.set_own_exposed(index, false);
+  }
   const Timestamp write_ts =
       extend_for_write(fabric_.rank(), index, words_.own_write_ts(index), lease::sole | lease::was_sole, 0);
   {
@@ -63,32 +69,6 @@ void LeaseSegment::publish_as_sole(std::uint64_t index, Block& block, std::vecto
   }
   tell_to_ask(index, write_ts, notices);
   Counters::add(counters_.sole);
-}
-
-/// The same, of a block that this rank is the first to publish, after take_home(): no other can have a copy
-/// with anything in it. Gives the block's lock back.
-void LeaseSegment::publish_taken_as_sole(std::uint64_t index, Block& block, const Taken& taken,
-                                         std::vector<WriteNotice>& notices) {
-  words_.set_own_updater(index, taken.updater);
-  words_.set_own_write_ts(index, taken.write_ts);
-  become_sole(index, block);
-  words_.set_own_lease(index,
-                       lease::open_until(taken.write_ts) | lease::written | lease::sole | lease::was_sole);
-  {
-    const StateGuard guard(block.state);
-    note_published(index, block, taken.write_ts);
-  }
-  lock_.unlock(index);
-  tell_to_ask(index, taken.write_ts, notices);
-  Counters::add(counters_.sole);
-}
-
-/// Before anybody can see the mark, and ask.
-void LeaseSegment::become_sole(std::uint64_t index, Block& block) noexcept {
-  const StateGuard guard(block.state);
-  block.sole = true;
-  block.dirty = block.has_twin = false;
-  words_.set_own_exposed(index, false);
 }
 
 /// Under the state lock, of a block that was published here, and may have been asked for since.

@@ -159,7 +159,7 @@ bool Barrier::gather(fabric::Rank ranks, std::uint32_t site, const Meanwhile* me
 fabric::Rank Barrier::tell(fabric::Rank ranks, const BarrierNote& note) {
   const events::Span span(events::Kind::barrier);
   CRATON_ASSERT(fabric_.rank() == 0U);
-  const coherence::Signature own = protocol_.release_to_all(true);
+  const coherence::Signature own = protocol_.release_to_all();
   BarrierNote told = note;
   told.reach = own.notices().size() > notices_for_all ? fabric_.size() : ranks;
   send_to_children(own, told);
