@@ -27,9 +27,7 @@ Polls most_polls(const std::string& ranks, const std::string& threads) {
 
 // A look is less than a microsecond: without sleep they would be a thousand a millisecond.
 TEST(Polling, SleepsNowAndThen) {
-  // Of 50 us each they are 20, and some before; more on a busy machine, where who was interrupted begins
-  // anew.
-  constexpr double polls_a_ms = 200;
+  constexpr double polls_a_ms = 40;  // of 50 us each they are 20, and some before
   for (const char* const threads : {"1", "8"}) {
     SCOPED_TRACE(threads);
     const Polls polls = most_polls("2", threads);

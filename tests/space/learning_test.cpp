@@ -50,9 +50,8 @@ void grid_changes_hands(RankSpace& rank) {
   faults = counters.read_faults + counters.write_faults - faults;
   fetched = counters.fetched_bytes - fetched;
   constexpr unsigned measured = iterations - warm;
-  // Now and then a block is left closed, to see whether it is still used: read, then written. And looks are
-  // timed, so that a busy machine closes more. Without what was learnt all are: two faults a block.
-  rank.check(faults <= 20 * measured, std::to_string(faults) + " faults where all is known");
+  // Now and then a block is left closed, to see whether it is still used: read, then written.
+  rank.check(faults <= 7 * measured, std::to_string(faults) + " faults where all is known");
   rank.check(fetched <= measured * segment.bytes() * 105 / 100,
              std::to_string(fetched) + " bytes fetched, of " + std::to_string(measured * segment.bytes()));
 }
