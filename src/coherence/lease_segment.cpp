@@ -445,17 +445,13 @@ void LeaseSegment::prepare_write(std::uint64_t index, Block& block) {
       if (write_kept(index, block)) return;
       // Whoever takes the home from here copies what it has read back to our twin (section 3.4.6); in plain
       // mode it reads the twin.
-      const bool is_made = is_untouched(block) || has_clean_twin(index, block);
+      const bool is_made = has_clean_twin(index, block);
       if (has_published_twins() && is_made) block.has_twin = true;
       if (has_published_twins() && !is_made) make_twin(index, block);
       words_.set_own_exposed(index, true);
     } else {
       settle(index, block);
-      if (is_untouched(block)) {
-        block.has_twin = true;
-      } else {
-        make_twin(index, block);
-      }
+      make_twin(index, block);
     }
     block.dirty = true;
     expect_next_write(index, block);
@@ -464,8 +460,9 @@ void LeaseSegment::prepare_write(std::uint64_t index, Block& block) {
 }
 
 void LeaseSegment::make_twin(std::uint64_t index, Block& block) {
-  std::memcpy(twin(index), data(index), block_bytes_);
   block.has_twin = true;
+  if (is_untouched(block)) return;  // both are zero bytes
+  std::memcpy(twin(index), data(index), block_bytes_);
   Counters::add(counters_.twins);
 }
 

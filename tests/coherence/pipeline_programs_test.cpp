@@ -26,6 +26,7 @@
 #include "random_dials.hpp"
 #include "schedules.hpp"
 #include "sim_space.hpp"
+#include "turns.hpp"
 
 namespace craton::coherence::test {
 
@@ -84,7 +85,6 @@ class PipelineRun {
 
  private:
   static constexpr std::size_t word_bytes = sizeof(std::uint64_t);
-  static constexpr std::size_t block_bytes = 64;
   static constexpr unsigned polls_at_most = 20'000;
   static constexpr std::uint64_t pause_ns = 2'000;
 
@@ -117,7 +117,7 @@ class PipelineRun {
         if (!is_first) wait_for(rank, thread);
         if (!is_first) expect(rank, part(false, plane, thread - 1), step);
         work();
-        set(rank, part(false, plane, thread), step);
+        write(rank, 0, part(false, plane, thread), step);
         if (!is_last) tell(rank, thread + 1);
       }
       rank.barrier().wait(2);
@@ -125,7 +125,7 @@ class PipelineRun {
         if (!is_last) wait_for(rank, thread + 1);
         if (!is_last) expect(rank, part(true, plane, thread + 1), step);
         work();
-        set(rank, part(true, plane, thread), step);
+        write(rank, 0, part(true, plane, thread), step);
         if (!is_first) tell(rank, thread);
       }
       rank.barrier().wait(3);
@@ -134,17 +134,17 @@ class PipelineRun {
 
   void wait_for(SimRank& rank, std::uint64_t flag) {
     poll_until(rank, flag, 1);
-    set(rank, flag_word(flag), 0);
+    write(rank, 0, flag_word(flag), 0);
     flush(rank);
   }
   void tell(SimRank& rank, std::uint64_t flag) {
     flush(rank);
     poll_until(rank, flag, 0);
-    set(rank, flag_word(flag), 1);
+    write(rank, 0, flag_word(flag), 1);
     flush(rank);
   }
   void poll_until(SimRank& rank, std::uint64_t flag, std::uint64_t wanted) {
-    for (unsigned poll = 0; get(rank, flag_word(flag)) != wanted; ++poll) {
+    for (unsigned poll = 0; read(rank, 0, flag_word(flag)) != wanted; ++poll) {
       if (poll == polls_at_most) {
         world_->fail("flag " + std::to_string(flag) + " is never " + std::to_string(wanted));
         return;
@@ -154,7 +154,7 @@ class PipelineRun {
     }
   }
   void expect(SimRank& rank, std::uint64_t word, std::uint64_t wanted) {
-    const std::uint64_t found = get(rank, word);
+    const std::uint64_t found = read(rank, 0, word);
     if (found != wanted)
       world_->fail("word " + std::to_string(word) + " is " + std::to_string(found) + " instead of " +
                    std::to_string(wanted));
@@ -170,15 +170,6 @@ class PipelineRun {
   std::uint64_t part(bool down, std::uint64_t plane, std::uint64_t thread) const noexcept {
     return first_part() + ((down ? planes_ : 0) + plane) * threads_ + thread;
   }
-  static void set(SimRank& rank, std::uint64_t word, std::uint64_t value) {
-    rank.store(0, word * word_bytes, &value, word_bytes);
-  }
-  static std::uint64_t get(SimRank& rank, std::uint64_t word) {
-    std::uint64_t found = 0;
-    rank.load(0, word * word_bytes, &found, word_bytes);
-    return found;
-  }
-
   const std::uint64_t seed_;
   Random random_;
   std::unique_ptr<World> world_;
