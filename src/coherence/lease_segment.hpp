@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/function_ref.hpp"
+#include "base/zero_bytes.hpp"
 #include "coherence/block.hpp"
 #include "coherence/block_lock.hpp"
 #include "coherence/counters.hpp"
@@ -129,7 +130,7 @@ class LeaseSegment final : public vm::FaultHandler {
   }
   /// With `busy`, of a block with a twin.
   bool unchanged(std::uint64_t index) const noexcept {
-    return is_untouched(states_[index]) ? is_zero_block(data(index), block_bytes_)
+    return is_untouched(states_[index]) ? is_zero(data(index), block_bytes_)
                                         : equal_blocks(data(index), twin(index), block_bytes_);
   }
   /// With `busy`, of a dirty block with a twin: a release need not publish it.

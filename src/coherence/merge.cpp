@@ -161,8 +161,4 @@ bool equal_blocks(const std::byte* left, const std::byte* right, std::size_t byt
   return std::memcmp(left, right, bytes) == 0;
 }
 
-bool is_zero_block(const std::byte* block, std::size_t bytes) noexcept {
-  return block[0] == std::byte{0} && std::memcmp(block, block + 1, bytes - 1) == 0;
-}
-
 }  // namespace craton::coherence

@@ -41,7 +41,4 @@ MergeOutcome merge_open(std::byte* data, std::byte* twin, const std::byte* incom
 /// Whether two blocks are equal. \param bytes a multiple of 32
 bool equal_blocks(const std::byte* left, const std::byte* right, std::size_t bytes) noexcept;
 
-/// Whether a block is zero bytes. \param bytes a multiple of 32
-bool is_zero_block(const std::byte* block, std::size_t bytes) noexcept;
-
 }  // namespace craton::coherence

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/unique_fd.hpp"
+#include "base/zero_bytes.hpp"
 #include "vm/kernel_interface.hpp"
 
 namespace craton::vm {
@@ -17,10 +18,6 @@ namespace {
 
 /// What an entry of /proc/self/pagemap says of a page: that it is in memory, or was and is in swap now.
 constexpr std::uint64_t was_touched = std::uint64_t{3} << 62U;
-
-bool is_zero(const std::byte* page, std::size_t bytes) {
-  return page[0] == std::byte{0} && std::memcmp(page, page + 1, bytes - 1) == 0;
-}
 
 /// Calls `action` with each run of pages in [begin, end) that may have been touched.
 template <typename Action>
