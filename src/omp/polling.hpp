@@ -5,6 +5,8 @@
 /// away.
 #pragma once
 
+#include <algorithm>
+
 #include "base/clock.hpp"
 
 namespace craton::omp {
@@ -12,7 +14,9 @@ namespace craton::omp {
 /// The decision alone, of one thread.
 class Polling {
  public:
-  /// A look that came so long after the one before was of a thread that has done something meanwhile.
+  /// A look that came so long after the one before was of a thread that has done something meanwhile, or that
+  /// another kept from the processor: that much longer it may look. All of its patience anew would be too much,
+  /// where threads are interrupted ever again.
   static constexpr TimeNs longest_gap_ns = 5'000;
   /// How long a thread looks before it sleeps: as all waits do where processors are scarce; else rather more,
   /// since a sleep takes longer than what it waits for may.
@@ -22,20 +26,26 @@ class Polling {
 
   /// After a flush. \param found anything new; \returns whether the thread is to sleep now
   bool is_to_sleep(bool found, TimeNs began_ns, TimeNs ended_ns, bool is_crowded) noexcept {
-    const bool goes_on = !found && polls_ && began_ns - last_ns_ <= longest_gap_ns;
+    const TimeNs patience = is_crowded ? patience_if_crowded_ns : patience_ns;
+    const TimeNs gap_ns = began_ns - last_ns_;
+    const bool goes_on = !found && polls_;
+    const bool waits = goes_on && gap_ns <= longest_gap_ns;
+    if (!goes_on) {
+      looked_ns_ = 0;
+    } else if (waits) {
+      looked_ns_ = std::min(patience, looked_ns_ + ended_ns - last_ns_);
+    } else {
+      looked_ns_ = std::max<TimeNs>(0, looked_ns_ - gap_ns);
+    }
     polls_ = !found;
     last_ns_ = ended_ns;
-    if (!goes_on) {
-      since_ns_ = ended_ns;
-      return false;
-    }
-    return ended_ns - since_ns_ >= (is_crowded ? patience_if_crowded_ns : patience_ns);
+    return waits && looked_ns_ >= patience;
   }
   void woke(TimeNs now_ns) noexcept { last_ns_ = now_ns; }
 
  private:
   bool polls_ = false;
-  TimeNs since_ns_ = 0;
+  TimeNs looked_ns_ = 0;  ///< in vain, of late
   TimeNs last_ns_ = 0;
 };
 

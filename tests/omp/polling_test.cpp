@@ -65,6 +65,22 @@ TEST(Polling, IsNotWhatWorksBetweenItsFlushes) {
   EXPECT_EQ(Poller(true).patience_ns(2 * Polling::longest_gap_ns), no_deadline);
 }
 
+TEST(Polling, LooksLongerByAsMuchAsItWasInterrupted) {
+  constexpr TimeNs interruption_ns = Polling::patience_ns / 10;
+  Poller poller(false);
+  static_cast<void>(poller.patience_ns());
+  poller.sleep();
+  EXPECT_FALSE(poller.flush(false, interruption_ns));
+  expect_about(poller.patience_ns(), interruption_ns);
+}
+
+TEST(Polling, BeginsAnewAfterWorkAsLongAsItsPatience) {
+  Poller poller(false);
+  static_cast<void>(poller.patience_ns());
+  EXPECT_FALSE(poller.flush(false, Polling::patience_ns));
+  expect_about(poller.patience_ns(), Polling::patience_ns);
+}
+
 }  // namespace
 
 }  // namespace craton::omp
