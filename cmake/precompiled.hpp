@@ -1,8 +1,7 @@
-// Headers of others that most tests include; see CRATON_FAST_BUILD.
+// Headers of others that most files of ours include; see CRATON_FAST_BUILD.
 #pragma once
 
 #include <fmt/format.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>

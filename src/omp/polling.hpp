@@ -15,8 +15,8 @@ namespace craton::omp {
 class Polling {
  public:
   /// A look that came so long after the one before was of a thread that has done something meanwhile, or that
-  /// another kept from the processor: that much longer it may look. All of its patience anew would be too much,
-  /// where threads are interrupted ever again.
+  /// another kept from the processor: that much longer it may look. All of its patience anew would be too
+  /// much, where threads are interrupted ever again.
   static constexpr TimeNs longest_gap_ns = 5'000;
   /// How long a thread looks before it sleeps: as all waits do where processors are scarce; else rather more,
   /// since a sleep takes longer than what it waits for may.

@@ -20,7 +20,7 @@ namespace {
 
 using craton::posix::shared_program;
 
-std::mutex lock;        // of all changes made by this rank
+std::mutex changing;    // of all changes made by this rank
 char** made = nullptr;  // the list that it made last
 std::size_t made_room = 0;
 
@@ -30,7 +30,7 @@ std::size_t length_of_list() noexcept {
   return count;
 }
 
-/// Where a variable is in the list; its length if nowhere. With the lock.
+/// Where a variable is in the list; its length if nowhere. While `changing` is held.
 std::size_t find(std::string_view name) noexcept {
   std::size_t at = 0;
   for (; environ != nullptr && environ[at] != nullptr; ++at) {
@@ -39,7 +39,7 @@ std::size_t find(std::string_view name) noexcept {
   return at;
 }
 
-/// Makes the list one of this rank's in the shared heap, with room for one more. With the lock.
+/// Makes the list one of this rank's in the shared heap, with room for one more. While `changing` is held.
 bool own_list() noexcept {
   const std::size_t count = length_of_list();
   if (made != nullptr && environ == made && count + 2 <= made_room) return true;
@@ -75,7 +75,7 @@ extern "C" {
     errno = EINVAL;
     return -1;
   }
-  const std::lock_guard guard(lock);
+  const std::lock_guard guard(changing);
   const std::string_view wanted(name);
   if (replace == 0 && environ != nullptr && environ[find(wanted)] != nullptr) return 0;
   const std::size_t value_bytes = std::strlen(value) + 1;
@@ -93,7 +93,7 @@ extern "C" {
     errno = EINVAL;
     return -1;
   }
-  const std::lock_guard guard(lock);
+  const std::lock_guard guard(changing);
   if (environ == nullptr || environ[find(name)] == nullptr) return 0;
   if (!own_list()) return -1;
   for (std::size_t at = find(name); environ[at] != nullptr; at = find(name)) {
@@ -106,13 +106,13 @@ extern "C" {
   if (shared_program() == nullptr) return CRATON_REAL(putenv)(text);
   const char* const equals = std::strchr(text, '=');
   if (equals == nullptr) return unsetenv(text);
-  const std::lock_guard guard(lock);
+  const std::lock_guard guard(changing);
   return put(text, {text, static_cast<std::size_t>(equals - text)});
 }
 
 [[gnu::visibility("default")]] int clearenv() {
   if (shared_program() == nullptr) return CRATON_REAL(clearenv)();
-  const std::lock_guard guard(lock);
+  const std::lock_guard guard(changing);
   environ = nullptr;
   return 0;
 }

@@ -17,7 +17,7 @@ namespace {
 
 using fabric::Rank;
 
-constexpr Rank own = 0, other = 1, reader = 2;
+constexpr Rank own = 0, other = 1, third = 2;
 constexpr std::uint32_t site = 1;
 constexpr std::uint64_t seeds = 500;
 
@@ -134,7 +134,7 @@ TEST(Migration, AReaderGetsNothingThatAFormerHomeTakesBack) {
     steps.push_back({take_over(other, 9)});
     steps.push_back({take_over(own, 10)});
     steps.push_back({{own, [&kept](SimRank& rank) { kept = rank.protocol().count(&Counters::kept); }}});
-    steps.push_back({{reader,
+    steps.push_back({{third,
                       [](SimRank& rank) {
                         rank.protocol().acquire(own, site);
                         static_cast<void>(read(rank, 0, 2));
@@ -150,7 +150,7 @@ TEST(Migration, AReaderGetsNothingThatAFormerHomeTakesBack) {
                         write(rank, 0, 1, stays);
                         rank.protocol().release();
                       }}});
-    steps.push_back({{reader, [&found](SimRank& rank) {
+    steps.push_back({{third, [&found](SimRank& rank) {
                         rank.protocol().acquire(own, site);
                         found = read(rank, 0, 1);
                       }}});

@@ -52,7 +52,7 @@ struct Word {
   std::uint64_t value = 0;
 };
 
-struct Group {
+struct MixedGroup {
   std::vector<Word> items;
   Word token;
   std::optional<std::size_t> holder;  ///< none: it is named by the token, or lies in an atomic's mailbox
@@ -66,7 +66,7 @@ struct Signal {
   std::vector<Known> carried{0};  ///< by value: what its writer knew
 };
 
-struct Atomic {
+struct MixedAtomic {
   Word word;
   Known carried = 0;
   std::vector<std::size_t> mailbox;  ///< groups
@@ -75,7 +75,7 @@ struct Atomic {
   Known strong_carried = 0;
 };
 
-constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 11> counted{{
+constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 11> mixed_counts{{
     {"strong reads", &Counters::strong_reads},
     {"strong releases", &Counters::strong_releases},
     {"rises", &Counters::rises},
@@ -157,7 +157,7 @@ class MixedRun {
       return Word{.segment = strong_segment, .offset = at, .bytes = 8};
     };
     for (Signal& signal : signals_) signal.word = next_strong();
-    for (Group& group : groups_) {
+    for (MixedGroup& group : groups_) {
       group.token = next_strong();
       group.holder = random_.below(signals_.size());
     }
@@ -200,7 +200,7 @@ class MixedRun {
     --left;
     static_cast<void>(fabric.wait_until([&] { return left == 0; }, no_deadline));
     ranks_[rank]->close();
-    for (const auto& [name, count] : counted) seen[name] += ranks_[rank]->protocol().count(count);
+    for (const auto& [name, count] : mixed_counts) seen[name] += ranks_[rank]->protocol().count(count);
   }
 
   void run_thread(Rank rank, unsigned thread) {
@@ -243,10 +243,10 @@ class MixedRun {
     }
     ranks_[rank]->barrier().wait();
     if (thread == 0) {
-      for (Group& group : groups_) {
+      for (MixedGroup& group : groups_) {
         for (const Word& item : group.items) read(rank, item);
       }
-      for (const Atomic& atomic : atomics_) read(rank, atomic.word);
+      for (const MixedAtomic& atomic : atomics_) read(rank, atomic.word);
     }
     ranks_[rank]->barrier().wait();
   }
@@ -279,7 +279,7 @@ class MixedRun {
 
   void give_token(Rank rank, std::size_t self) {
     const std::size_t number = random_.below(groups_.size());
-    Group& group = groups_[number];
+    MixedGroup& group = groups_[number];
     if (group.holder != self || group.published) return;
     touch(rank, self, number);
     if (random_.one_in(3)) {  // it is written no more; who learns of it may read it
@@ -294,7 +294,7 @@ class MixedRun {
 
   void take_token(Rank rank, std::size_t self) {
     const std::size_t number = random_.below(groups_.size());
-    Group& group = groups_[number];
+    MixedGroup& group = groups_[number];
     const std::uint64_t found = load_strong(rank, group.token);
     // An older value may name this thread too, while who was given the group since is passing it on: the load
     // is right, and says nothing of what was written in between.
@@ -310,7 +310,7 @@ class MixedRun {
   void use_atomic(Rank rank, std::size_t self) {
     if (atomics_.empty()) return;
     if (random_.one_in(6)) change_strength(rank);  // between two atomics that rely on each other
-    Atomic& atomic = atomics_[random_.below(atomics_.size())];
+    MixedAtomic& atomic = atomics_[random_.below(atomics_.size())];
     std::vector<std::size_t> given;
     for (std::size_t group = 0; group < groups_.size(); ++group) {
       if (groups_[group].holder != self || groups_[group].published || !random_.one_in(3)) continue;
@@ -351,7 +351,7 @@ class MixedRun {
   /// A plain load, in a race with those who change it. Only words of 8 bytes never have a value twice.
   void look_at_atomic(Rank rank, std::size_t self) {
     if (atomics_.empty()) return;
-    const Atomic& atomic = atomics_[random_.below(atomics_.size())];
+    const MixedAtomic& atomic = atomics_[random_.below(atomics_.size())];
     if (atomic.word.bytes != 8) return;
     std::uint64_t found = 0;
     ranks_[rank]->load(atomic.word.segment, atomic.word.offset, &found, atomic.word.bytes);
@@ -378,7 +378,7 @@ class MixedRun {
   // ---- Items
 
   void touch(Rank rank, std::size_t self, std::size_t number) {
-    Group& group = groups_[number];
+    MixedGroup& group = groups_[number];
     if (group.items.empty()) return;
     Word& item = group.items[random_.below(group.items.size())];
     if ((knows_[self] >> number & 1U) != 0) {
@@ -418,11 +418,11 @@ class MixedRun {
   std::size_t notices_ = 0;
   std::unique_ptr<World> world_;
   std::vector<SegmentShape> shapes_;
-  std::vector<Group> groups_;
+  std::vector<MixedGroup> groups_;
   std::vector<Signal> signals_;          ///< by thread
   std::vector<Known> knows_;             ///< by thread
   std::array<Known, 2> known_to_all_{};  ///< by phase: what any thread knew before
-  std::vector<Atomic> atomics_;
+  std::vector<MixedAtomic> atomics_;
   std::vector<std::unique_ptr<SimRank>> ranks_;
 
  public:
@@ -433,7 +433,7 @@ class MixedPrograms : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(MixedPrograms, AgreeOnWhatIsKnown) {
   const Schedules all = run_schedules<MixedRun>(GetParam(), schedules_wanted(12'000, 200));
-  expect_all_seen(all, counted);
+  expect_all_seen(all, mixed_counts);
   expect_all_seen(all, std::map<std::string, int>{{"refused rises", 0}, {"looks at strong changes", 0}});
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 using fabric::Rank;
 
-constexpr Rank own = 0, other = 1;
+constexpr Rank writer = 0, reader = 1;
 constexpr std::uint32_t write_site = 1, first_idle_site = 2;
 constexpr std::uint64_t blocks_written = 8, distance = 5;
 
@@ -23,7 +23,7 @@ SegmentShape shape_of(std::uint32_t open_ahead) {
   SegmentShape shape;
   shape.block_bytes = block_bytes;
   shape.blocks = blocks_written * distance;
-  shape.initial_homes = {.kind = InitialHomes::Kind::one, .rank = own};
+  shape.initial_homes = {.kind = InitialHomes::Kind::one, .rank = writer};
   shape.dials.sole_copies = false;
   shape.dials.looks_a_fault = 0;  // what is not written all the time is closed
   shape.dials.open_ahead = open_ahead;
@@ -33,11 +33,11 @@ SegmentShape shape_of(std::uint32_t open_ahead) {
 /// Writes blocks of its own, far from each other, then meets three times without writing them.
 void iterate(SimRank& rank, std::uint64_t value, bool writes) {
   LeaseRelease& protocol = rank.protocol();
-  protocol.acquire(other, write_site);
+  protocol.acquire(reader, write_site);
   for (std::uint64_t i = 0; writes && i < blocks_written; ++i) write(rank, i * distance, 0, value);
   protocol.release();
   for (std::uint32_t i = 0; i < 3; ++i) {
-    protocol.acquire(other, first_idle_site + i);
+    protocol.acquire(reader, first_idle_site + i);
     protocol.release();
   }
 }
@@ -49,15 +49,15 @@ std::uint64_t count_after(const SegmentShape& shape, std::uint64_t learning, std
   std::uint64_t after = 0;
   std::uint64_t value = 0;
   std::vector<Turn> turns;
-  turns.push_back({own, [&](SimRank& rank) {
+  turns.push_back({writer, [&](SimRank& rank) {
                      for (std::uint64_t i = 0; i < learning; ++i) iterate(rank, ++value, true);
                      if (!writes) iterate(rank, value, false);
                      before = rank.protocol().count(counter);
                      for (std::uint64_t i = 0; i < counted; ++i) iterate(rank, ++value, writes);
                      after = rank.protocol().count(counter);
                    }});
-  turns.push_back({other, [&](SimRank& rank) {
-                     rank.protocol().acquire(own, write_site);
+  turns.push_back({reader, [&](SimRank& rank) {
+                     rank.protocol().acquire(writer, write_site);
                      const std::uint64_t expected = writes ? value : learning;
                      for (std::uint64_t i = 0; i < blocks_written; ++i)
                        EXPECT_EQ(read(rank, i * distance, 0), expected);

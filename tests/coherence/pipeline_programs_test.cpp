@@ -37,7 +37,7 @@ using fabric::sim::Random;
 using fabric::sim::SimFabric;
 using fabric::sim::World;
 
-constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 5> counted{{
+constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 5> pipeline_counts{{
     {"merges", &Counters::merges},
     {"merged alone", &Counters::merged_alone},
     {"sole", &Counters::sole},
@@ -105,7 +105,7 @@ class PipelineRun {
     static_cast<void>(fabric.wait_until([&] { return running == 0; }, no_deadline));
     SimRank& own = *ranks_[rank];
     own.close();
-    for (const auto& [name, count] : counted) seen[name] += own.protocol().count(count);
+    for (const auto& [name, count] : pipeline_counts) seen[name] += own.protocol().count(count);
   }
 
   void run_thread(SimRank& rank, std::uint64_t thread) {
@@ -189,7 +189,7 @@ class PipelinePrograms : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(PipelinePrograms, HandOnEachPlaneOnce) {
   const Schedules all = run_schedules<PipelineRun>(GetParam(), schedules_wanted(4'000, 200));
-  expect_all_seen(all, counted);
+  expect_all_seen(all, pipeline_counts);
 }
 
 INSTANTIATE_TEST_SUITE_P(Part, PipelinePrograms, testing::Range(std::uint64_t{0}, schedule_parts));

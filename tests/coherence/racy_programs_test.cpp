@@ -68,7 +68,7 @@ std::string name_of(const Chain& chain, const Flushes& flushes, bool causal) {
   return std::string(chain.name) + " " + flushes.name + (causal ? ", causal" : "");
 }
 
-constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 3> counted{{
+constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 3> racy_counts{{
     {"merges", &Counters::merges},
     {"rises", &Counters::rises},
     {"falls", &Counters::falls},
@@ -155,7 +155,7 @@ class RacyRun {
     check_end(rank);
     own.barrier().wait();
     own.close();
-    for (const auto& [name, count] : counted) seen[name] += own.protocol().count(count);
+    for (const auto& [name, count] : racy_counts) seen[name] += own.protocol().count(count);
   }
 
   /// As space::Heartbeat does.
@@ -274,7 +274,7 @@ class RacyPrograms : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(RacyPrograms, FindDataAfterItsFlagWhereThatIsPromised) {
   const Schedules all = run_schedules<RacyRun>(GetParam(), schedules_wanted(20'000, 500));
-  expect_all_seen(all, counted);
+  expect_all_seen(all, racy_counts);
   if (all.count < 3 * schedules_that_come_to_all) return;  // there are many kinds of them
   for (const Chain& chain : chains) {
     for (const Flushes& flushes : flush_choices) {

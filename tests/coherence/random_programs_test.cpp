@@ -73,7 +73,7 @@ struct Agreed {
 };
 
 /// What the runs together must have done, or they test less than they seem to.
-constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 26> counted{{
+constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 26> random_counts{{
     {"spurious faults", &Counters::spurious_faults},
     {"opened ahead", &Counters::opened_ahead},
     {"read ahead", &Counters::read_ahead},
@@ -243,7 +243,7 @@ class RandomRun {
   }
 
   static void add(Seen& seen, const LeaseRelease& protocol) {
-    for (const auto& [name, count] : counted) seen[name] += protocol.count(count);
+    for (const auto& [name, count] : random_counts) seen[name] += protocol.count(count);
   }
 
   void run_thread(Rank rank, unsigned thread) {
@@ -495,7 +495,7 @@ class RandomPrograms : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(RandomPrograms, ReadWhatWasWritten) {
   const Schedules all = run_schedules<RandomRun>(GetParam(), schedules_wanted(100'000, 500));
-  expect_all_seen(all, counted);
+  expect_all_seen(all, random_counts);
 }
 
 INSTANTIATE_TEST_SUITE_P(Part, RandomPrograms, testing::Range(std::uint64_t{0}, schedule_parts));

@@ -94,7 +94,7 @@ class MemoryStore final : public BlockStore {
   std::map<std::uint64_t, std::vector<std::byte>> blocks_;
 };
 
-constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 6> counted{{
+constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 6> strong_counts{{
     {"strong reads", &Counters::strong_reads},
     {"strong writes", &Counters::strong_writes},
     {"upgrades", &Counters::upgrades},
@@ -203,7 +203,7 @@ class StrongRun {
     } else {
       ranks_[rank]->stop_service();
     }
-    for (const auto& [name, count] : counted) seen[name] += ranks_[rank]->protocol().count(count);
+    for (const auto& [name, count] : strong_counts) seen[name] += ranks_[rank]->protocol().count(count);
     if (store != nullptr) seen["store reads"] += store->reads;
     if (store != nullptr && *transfer_ == Transfer::write_back) seen["store writes"] += store->writes;
     if (store != nullptr && *transfer_ == Transfer::cooperative && store->writes != 0)
@@ -323,7 +323,7 @@ class StrongPrograms : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(StrongPrograms, AreSequentiallyConsistent) {
   const Schedules all = run_schedules<StrongRun>(GetParam(), schedules_wanted(100'000, 500));
-  expect_all_seen(all, counted);
+  expect_all_seen(all, strong_counts);
   expect_all_seen(all, std::map<std::string, int>{{"store reads", 0}, {"store writes", 0}});
   if (all.count < schedules_that_come_to_all) return;
   for (const Litmus& litmus : shapes()) {

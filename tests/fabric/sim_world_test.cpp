@@ -21,7 +21,7 @@
 namespace craton::fabric::sim {
 namespace {
 
-constexpr RegionId region = 3;
+constexpr RegionId only_region = 3;
 
 /// A little of everything between all ranks. \returns false if a rank died meanwhile
 bool traffic(SimFabric& fabric) {
@@ -33,15 +33,15 @@ bool traffic(SimFabric& fabric) {
       },
       &heard);
   RegionMemory memory("traffic", 4096);
-  fabric.register_region(region, memory);
+  fabric.register_region(only_region, memory);
   std::uint64_t previous = 0;
   std::byte buffer[100] = {};
   bool well = true;
   for (int round = 0; round < 10; ++round) {
     Completion completion;
     for (Rank peer = 0; peer < fabric.size(); ++peer) {
-      fabric.fetch_add({peer, region, 0}, 1, &previous, completion);
-      fabric.get(buffer, {peer, region, 11}, sizeof buffer, completion);
+      fabric.fetch_add({peer, only_region, 0}, 1, &previous, completion);
+      fabric.get(buffer, {peer, only_region, 11}, sizeof buffer, completion);
       well = fabric.send(peer, 20, buffer, sizeof buffer) == Status::ok && well;
     }
     well = fabric.wait(completion) == Status::ok && well;
@@ -51,7 +51,7 @@ bool traffic(SimFabric& fabric) {
   return fabric.wait_until(enough, no_deadline) == Status::ok && all_heard() && well;
 }
 
-World::Outcome run_traffic(std::uint64_t seed) {
+World::Outcome run_ranks(std::uint64_t seed) {
   World world({.size = 4, .seed = seed});
   for (Rank rank = 0; rank < world.size(); ++rank)
     world.spawn(rank, [](SimFabric& fabric) { EXPECT_TRUE(traffic(fabric)); });
@@ -62,10 +62,10 @@ TEST(SimWorld, SameSeedSameRun) {
   std::set<std::uint64_t> runs;
   constexpr std::uint64_t seeds = 50;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
-    const World::Outcome first = run_traffic(seed);
+    const World::Outcome first = run_ranks(seed);
     // Memory lies elsewhere the second time.
     const auto elsewhere = std::make_unique<std::byte[]>(seed * 1000);
-    const World::Outcome second = run_traffic(seed);
+    const World::Outcome second = run_ranks(seed);
     EXPECT_EQ(first.failure, "");
     EXPECT_EQ(first.fingerprint, second.fingerprint);
     EXPECT_EQ(first.steps, second.steps);
@@ -95,11 +95,11 @@ TEST(SimWorld, FindsDeadlockOfTwoLocks) {
     for (Rank rank = 0; rank < 2; ++rank) {
       world.spawn(rank, [](SimFabric& fabric) {
         RegionMemory memory("locks", 8);
-        fabric.register_region(region, memory);
+        fabric.register_region(only_region, memory);
         const auto lock = [&](Rank of) {
           std::uint64_t previous = 1;
           Completion completion;
-          fabric.compare_exchange({of, region, 0}, 0, 1, &previous, completion);
+          fabric.compare_exchange({of, only_region, 0}, 0, 1, &previous, completion);
           ASSERT_EQ(fabric.wait(completion), Status::ok);
           if (previous != 0) static_cast<void>(fabric.wait_until([] { return false; }, no_deadline));
         };
@@ -163,7 +163,7 @@ TEST(SimWorld, ReportsRegionsOutOfOrder) {
   for (Rank rank = 0; rank < 2; ++rank) {
     world.spawn(rank, [](SimFabric& fabric) {
       RegionMemory memory("out of order", 8);
-      fabric.register_region(region + fabric.rank(), memory);
+      fabric.register_region(only_region + fabric.rank(), memory);
     });
   }
   EXPECT_NE(world.run().failure.find("register_region(3)"), std::string::npos);
@@ -223,12 +223,12 @@ TEST(SimWorld, EffectsOfADeadRankMayOrMayNotHappen) {
             [](void* to, Rank, const std::byte*, std::size_t) noexcept { *static_cast<bool*>(to) = true; },
             &ready);
         RegionMemory memory("effects", 8);
-        fabric.register_region(region, memory);
+        fabric.register_region(only_region, memory);
         if (fabric.rank() == 1) {
           ASSERT_EQ(fabric.wait_until([&] { return ready; }, no_deadline), Status::ok);
           const std::uint64_t one = 1;
           Completion completion;
-          fabric.put({0, region, 0}, &one, 8, completion);
+          fabric.put({0, only_region, 0}, &one, 8, completion);
           fabric.world().kill(1);
           static_cast<void>(fabric.wait(completion));
           static_cast<void>(fabric.wait_until([] { return false; }, no_deadline));
@@ -265,10 +265,10 @@ TEST(SimWorld, ManyRanks) {
     world.spawn(rank, [](SimFabric& fabric) {
       Barrier barrier(fabric, first_free_handler);
       RegionMemory memory("one of many", 8);
-      fabric.register_region(region, memory);
+      fabric.register_region(only_region, memory);
       Completion completion;
       std::uint64_t previous = 0;
-      fabric.fetch_add({0, region, 0}, 1, &previous, completion);
+      fabric.fetch_add({0, only_region, 0}, 1, &previous, completion);
       ASSERT_EQ(fabric.wait(completion), Status::ok);
       ASSERT_EQ(barrier.wait(), Status::ok);
       if (fabric.rank() == 0) {

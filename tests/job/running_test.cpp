@@ -221,9 +221,10 @@ TEST(Input, Closed) {
 
 TEST(Output, Closed) {
   for (const char* const closed : {" >&-", " 2>&-", " <&- >&- 2>&-"}) {
-    const std::string command =
-        std::string(CRATON_COMMAND) + " run -n 2 --share=no -- sh -c 'echo out; echo err >&2'";
-    EXPECT_EQ(std::system((command + closed).c_str()), 0) << closed;
+    std::string command = CRATON_COMMAND;
+    command += " run -n 2 --share=no -- sh -c 'echo out; echo err >&2'";
+    command += closed;
+    EXPECT_EQ(std::system(command.c_str()), 0) << closed;
   }
 }
 

@@ -69,8 +69,6 @@ std::vector<std::uint32_t> seats_of(const Seat& starter, Binding binding, std::u
 
 using List = std::vector<std::uint32_t>;
 
-}  // namespace
-
 TEST_F(Places, Kinds) {
   EXPECT_EQ(places_of("threads"), "{0},{4},{1},{5},{2},{6},{3},{7}");
   EXPECT_EQ(places_of("cores"), "{0,4},{1,5},{2,6},{3,7}");
@@ -166,5 +164,7 @@ TEST(Seats, Spread) {
   EXPECT_EQ(seats_of(narrow, Binding::spread, 4), (List{1, 1, 0, 0}));
   EXPECT_EQ(seat_of_thread(narrow, Binding::spread, 3, 4), (Seat{.place = 0, .first = 0, .count = 1}));
 }
+
+}  // namespace
 
 }  // namespace craton::omp::test

@@ -22,7 +22,7 @@ extern "C" {
 namespace craton::posix {
 namespace {
 
-using Form = void(void* variable, long part, double real);
+using EndOfReduction = void(void* variable, long part, double real);
 using Operation = Arithmetic::Operation;
 
 struct State {
@@ -60,8 +60,8 @@ class Forms {
     static const Forms made;
     return made;
   }
-  Form* find(const std::string& name) const {
-    return reinterpret_cast<Form*>(::dlsym(handle_, name.c_str()));
+  EndOfReduction* find(const std::string& name) const {
+    return reinterpret_cast<EndOfReduction*>(::dlsym(handle_, name.c_str()));
   }
   const PatchReport& report() const { return report_; }
   /// By form: of its first atomic instruction.
@@ -135,7 +135,7 @@ TEST_P(PutOff, ComesToTheSame) {
   const double real = -0.37;
   for (const auto& [name, reduction] : Forms::get().reductions()) {
     if (!can_run(name, reduction)) continue;
-    Form* const form = Forms::get().find(name);
+    EndOfReduction* const form = Forms::get().find(name);
     std::uint64_t& variable = page.words[0];
     state = {};
     variable = GetParam();
@@ -164,7 +164,7 @@ INSTANTIATE_TEST_SUITE_P(Reductions, PutOff,
 TEST(Reductions, AreDoneWhereThereIsNoRoom) {
   for (const auto& [name, reduction] : Forms::get().reductions()) {
     if (!can_run(name, reduction)) continue;
-    Form* const form = Forms::get().find(name);
+    EndOfReduction* const form = Forms::get().find(name);
     std::uint64_t& variable = page.words[0];
     state = {};
     variable = 12;

@@ -527,9 +527,9 @@ constexpr HeapCase heap_cases[] = {
     {"WhatOthersFreeMakesRoom", what_others_free_makes_room},
 };
 
-using Parameter = std::tuple<Machine, Rank, HeapCase>;
+using HeapParameter = std::tuple<Machine, Rank, HeapCase>;
 
-class SharedHeap : public testing::TestWithParam<Parameter> {};
+class SharedHeap : public testing::TestWithParam<HeapParameter> {};
 
 TEST_P(SharedHeap, Holds) {
   const auto& [machine, ranks, heap_case] = GetParam();
@@ -541,7 +541,7 @@ TEST_P(SharedHeap, Holds) {
 INSTANTIATE_TEST_SUITE_P(Real, SharedHeap,
                          testing::Combine(testing::ValuesIn(machines), testing::Values(Rank{2}, Rank{4}),
                                           testing::ValuesIn(heap_cases)),
-                         [](const testing::TestParamInfo<Parameter>& tested) {
+                         [](const testing::TestParamInfo<HeapParameter>& tested) {
                            return std::string(std::get<2>(tested.param).name) + "_" +
                                   std::get<0>(tested.param).name + "_" +
                                   std::to_string(std::get<1>(tested.param)) + "ranks";

@@ -42,10 +42,6 @@ void in_mutex(RankSpace& rank, MutexId mutex, const Body& body) {
   rank.space.mutexes().unlock(mutex);
 }
 
-std::string said(const char* what, std::uint64_t found, std::uint64_t expected) {
-  return std::string(what) + ": " + std::to_string(found) + " instead of " + std::to_string(expected);
-}
-
 // Data is written, then a flag is set in a mutex; who sees the flag must see the data, which no mutex guards.
 void stale_data_after_flag(RankSpace& rank) {
   const Words words = make_words(rank, 2);
@@ -269,9 +265,9 @@ constexpr Litmus litmus_tests[] = {
     {"StaleDataAfterAPlainFlag", stale_data_after_a_plain_flag, 2, 1'000'000},
 };
 
-using Parameter = std::tuple<Machine, Rank, Litmus>;
+using LitmusParameter = std::tuple<Machine, Rank, Litmus>;
 
-class Forbidden : public testing::TestWithParam<Parameter> {};
+class Forbidden : public testing::TestWithParam<LitmusParameter> {};
 
 TEST_P(Forbidden, NeverHappens) {
   const auto& [machine, ranks, litmus] = GetParam();
@@ -292,7 +288,7 @@ constexpr Rank rank_counts[] = {2, 4, 8};
 INSTANTIATE_TEST_SUITE_P(Real, Forbidden,
                          testing::Combine(testing::ValuesIn(machines), testing::ValuesIn(rank_counts),
                                           testing::ValuesIn(litmus_tests)),
-                         [](const testing::TestParamInfo<Parameter>& tested) {
+                         [](const testing::TestParamInfo<LitmusParameter>& tested) {
                            return std::string(std::get<2>(tested.param).name) + "_" +
                                   std::get<0>(tested.param).name + "_" +
                                   std::to_string(std::get<1>(tested.param)) + "ranks";

@@ -33,10 +33,6 @@ std::uint64_t* words_of(OwnedSegment& segment, Rank rank) {
   return reinterpret_cast<std::uint64_t*>(segment.part(rank));
 }
 
-std::string said(const char* what, std::uint64_t found, std::uint64_t expected) {
-  return std::string(what) + ": " + std::to_string(found) + " instead of " + std::to_string(expected);
-}
-
 // Owners write words of their parts, all read all, over and over; then nobody looks at some for a while.
 void owners_write(RankSpace& rank) {
   OwnedSegment& owned = rank.space.create_owned_segment("owned", part_bytes);

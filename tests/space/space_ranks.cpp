@@ -78,6 +78,10 @@ void run_rank(ParentLink& parent, const Machine& machine, SpaceOptions options,
 
 }  // namespace
 
+std::string said(const char* what, std::uint64_t found, std::uint64_t expected) {
+  return std::string(what) + ": " + std::to_string(found) + " instead of " + std::to_string(expected);
+}
+
 std::string run_space(const Machine& machine, fabric::Rank size, SpaceOptions options,
                       const std::function<void(RankSpace&)>& body, int limit_s,
                       std::optional<fabric::Rank> victim) {

@@ -2,6 +2,7 @@
 /// A coherent space over real processes, for tests: every way to join the ranks and to catch faults.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <ostream>
@@ -26,6 +27,9 @@ struct Machine {
 
 extern const std::vector<Machine> machines;
 
+/// For a barrier of which the space knows nothing.
+inline constexpr fabric::HandlerId meeting_handler = fabric::first_free_handler + SpaceOptions::handlers;
+
 /// What a rank has in a test. Checks that fail end the job with their text.
 struct RankSpace {
   Space& space;
@@ -39,6 +43,9 @@ struct RankSpace {
   /// \throws std::runtime_error if it does not hold
   void check(bool holds, const std::string& otherwise) const;
 };
+
+/// What a check says.
+std::string said(const char* what, std::uint64_t found, std::uint64_t expected);
 
 /// Runs `body` on `size` ranks, in at most `limit_s`. \param victim the rank that kills itself
 /// \returns what failed, or "skipped: why"; empty if nothing did

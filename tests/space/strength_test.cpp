@@ -25,8 +25,6 @@ namespace {
 using coherence::Strength;
 using fabric::Rank;
 
-constexpr fabric::HandlerId meeting_handler = fabric::first_free_handler + SpaceOptions::handlers;
-
 /// All ranks and threads add: to one word, to neighbours in a block, to words of different blocks.
 template <bool one_word, bool one_block>
 void lost_addition(RankSpace& rank) {
@@ -142,17 +140,17 @@ void flushing(RankSpace& rank) {
   rank.space.barrier().wait();
 }
 
-struct Case {
+struct RacingCase {
   const char* name;
   void (*body)(RankSpace&);
   Rank least_ranks = 2;
   TimeNs heartbeat_ns = 0;
 
-  friend std::ostream& operator<<(std::ostream& out, const Case& tested) { return out << tested.name; }
+  friend std::ostream& operator<<(std::ostream& out, const RacingCase& tested) { return out << tested.name; }
 };
 
 constexpr TimeNs beat_ns = 2'000'000;
-constexpr Case cases[] = {
+constexpr RacingCase cases[] = {
     {"LostAdditionToOneWord", lost_addition<true, true>},
     {"LostAdditionToNeighbours", lost_addition<false, true>},
     {"LostAdditionToDifferentBlocks", lost_addition<false, false>},
@@ -168,9 +166,9 @@ constexpr Case cases[] = {
     {"SpinningWithHeartbeat", [](RankSpace& rank) { spinning(rank, Strength::automatic, true); }, 2, beat_ns},
 };
 
-using Parameter = std::tuple<Machine, Rank, Case>;
+using RacingParameter = std::tuple<Machine, Rank, RacingCase>;
 
-class Racing : public testing::TestWithParam<Parameter> {};
+class Racing : public testing::TestWithParam<RacingParameter> {};
 
 TEST_P(Racing, GivesWhatItsStrengthPromises) {
   const auto& [machine, ranks, tested] = GetParam();
@@ -184,7 +182,7 @@ TEST_P(Racing, GivesWhatItsStrengthPromises) {
 INSTANTIATE_TEST_SUITE_P(Real, Racing,
                          testing::Combine(testing::ValuesIn(machines), testing::Values(Rank{2}, Rank{4}),
                                           testing::ValuesIn(cases)),
-                         [](const testing::TestParamInfo<Parameter>& tested) {
+                         [](const testing::TestParamInfo<RacingParameter>& tested) {
                            return std::string(std::get<2>(tested.param).name) + "_" +
                                   std::get<0>(tested.param).name + "_" +
                                   std::to_string(std::get<1>(tested.param)) + "ranks";

@@ -28,8 +28,6 @@ namespace {
 using coherence::Strength;
 using fabric::Rank;
 
-constexpr fabric::HandlerId meeting_handler = fabric::first_free_handler + SpaceOptions::handlers;
-
 /// Between two barriers all ranks run through so many iterations, each on items of its own: they race as fast
 /// as blocks change hands.
 constexpr std::size_t items = 16;
@@ -327,9 +325,9 @@ constexpr Shape shapes[] = {
     {"IndependentReadsWeak", independent_reads_weak, 4},
 };
 
-using Parameter = std::tuple<Machine, Rank, Shape>;
+using StrongParameter = std::tuple<Machine, Rank, Shape>;
 
-class StrongLitmus : public testing::TestWithParam<Parameter> {};
+class StrongLitmus : public testing::TestWithParam<StrongParameter> {};
 
 TEST_P(StrongLitmus, GivesWhatItsStrengthPromises) {
   const auto& [machine, ranks, shape] = GetParam();
@@ -345,7 +343,7 @@ TEST_P(StrongLitmus, GivesWhatItsStrengthPromises) {
 INSTANTIATE_TEST_SUITE_P(Real, StrongLitmus,
                          testing::Combine(testing::ValuesIn(machines), testing::Values(Rank{2}, Rank{4}),
                                           testing::ValuesIn(shapes)),
-                         [](const testing::TestParamInfo<Parameter>& tested) {
+                         [](const testing::TestParamInfo<StrongParameter>& tested) {
                            return std::string(std::get<2>(tested.param).name) + "_" +
                                   std::get<0>(tested.param).name + "_" +
                                   std::to_string(std::get<1>(tested.param)) + "ranks";

@@ -11,7 +11,7 @@ namespace craton::fabric::ucx::testing {
 
 namespace {
 
-constexpr HandlerId test_handler = 8;
+constexpr HandlerId transfer_handler = 8;
 
 std::byte pattern(std::size_t at, unsigned seed) {
   return static_cast<std::byte>((at * 131 + at / 251 + seed) & 0xff);
@@ -108,7 +108,7 @@ TEST_P(Transfers, CompletePutIsVisibleToWhoLearnsOfIt) {
     constexpr std::uint64_t rounds = 3000;
     self.register_region(4096);
     std::uint64_t seen = 0;
-    self.handlers[test_handler] = [&](Rank, const std::byte* payload, std::size_t bytes) {
+    self.handlers[transfer_handler] = [&](Rank, const std::byte* payload, std::size_t bytes) {
       std::uint64_t round = 0;
       expect_equal(bytes, sizeof round, "bytes");
       std::memcpy(&round, payload, sizeof round);
@@ -127,7 +127,7 @@ TEST_P(Transfers, CompletePutIsVisibleToWhoLearnsOfIt) {
         Completion put;
         self.put(1, 8 * (round % 8), &round, sizeof round, put);
         expect(self.wait(put) == Status::ok, "put failed");
-        self.send(1, test_handler, &round, sizeof round);
+        self.send(1, transfer_handler, &round, sizeof round);
         if (round % 8 == 7) in_step();  // the word is used again
       }
     } else {
@@ -211,13 +211,13 @@ TEST_P(Transfers, AtomicsFromAllRanksOnOneWord) {
     }
     // What each rank put in and took out of the swapped word, together, leaves what is in it.
     std::vector<std::uint64_t> parts;
-    self.handlers[test_handler] = [&](Rank, const std::byte* payload, std::size_t) {
+    self.handlers[transfer_handler] = [&](Rank, const std::byte* payload, std::size_t) {
       std::uint64_t part = 0;
       std::memcpy(&part, payload, sizeof part);
       parts.push_back(part);
     };
     self.barrier();
-    if (!own) self.send(0, test_handler, &swapped, sizeof swapped);
+    if (!own) self.send(0, transfer_handler, &swapped, sizeof swapped);
     if (own) {
       expect(self.wait_until([&] { return parts.size() == 3; }), "parts are missing");
       for (const std::uint64_t part : parts) swapped ^= part;
@@ -240,7 +240,7 @@ TEST_P(Messages, KeepTheirOrderBetweenEachPair) {
     const auto bytes_of = [](std::uint32_t number) {
       return 4 + (number * 2654435761U >> 7) % (max_message_bytes - 3);
     };
-    self.handlers[test_handler] = [&](Rank source, const std::byte* payload, std::size_t bytes) {
+    self.handlers[transfer_handler] = [&](Rank source, const std::byte* payload, std::size_t bytes) {
       std::uint32_t number = 0;
       expect(bytes >= sizeof number, "short message");
       std::memcpy(&number, payload, sizeof number);
@@ -258,7 +258,7 @@ TEST_P(Messages, KeepTheirOrderBetweenEachPair) {
       std::memcpy(payload.data(), &number, sizeof number);
       fill(payload.data() + 4, bytes - 4, number);
       for (Rank peer = 0; peer < self.size(); ++peer) {
-        if (peer != self.rank()) self.send(peer, test_handler, payload.data(), bytes);
+        if (peer != self.rank()) self.send(peer, transfer_handler, payload.data(), bytes);
       }
     }
     expect(self.wait_until([&] { return received == std::uint64_t{count} * (self.size() - 1); }),
@@ -276,16 +276,16 @@ TEST_P(Messages, HandlersMaySendAndIssueOperations) {
     const Rank other = 1 - self.rank();
     std::uint64_t last = 0;
     Completion puts;
-    self.handlers[test_handler] = [&](Rank source, const std::byte* payload, std::size_t) {
+    self.handlers[transfer_handler] = [&](Rank source, const std::byte* payload, std::size_t) {
       std::memcpy(&last, payload, sizeof last);
       if (last >= hops) return;
       const std::uint64_t next = last + 1;
       self.put(source, 8, &last, sizeof last, puts);
-      self.transport().send(source, test_handler, &next, sizeof next, false);
+      self.transport().send(source, transfer_handler, &next, sizeof next, false);
     };
     self.barrier();
     const std::uint64_t first = 1;
-    if (self.rank() == 0) self.send(other, test_handler, &first, sizeof first);
+    if (self.rank() == 0) self.send(other, transfer_handler, &first, sizeof first);
     expect(self.wait_until([&] { return last + 1 >= hops; }), "the ball was dropped");
     expect(self.wait(puts) == Status::ok, "puts of handlers failed");
     self.barrier();
@@ -323,11 +323,11 @@ TEST_P(Transfers, ThreadsIssueWhileAnotherOnePollsAndSleeps) {
         }
         running.fetch_sub(1);
         const std::uint64_t nothing = 0;
-        self.transport().send(other, test_handler + 1, &nothing, 0, false);
+        self.transport().send(other, transfer_handler + 1, &nothing, 0, false);
       });
     }
     std::uint64_t ends = 0;
-    self.handlers[test_handler + 1] = [&](Rank, const std::byte*, std::size_t) { ++ends; };
+    self.handlers[transfer_handler + 1] = [&](Rank, const std::byte*, std::size_t) { ++ends; };
     const bool ended = self.wait_until([&] { return running == 0 && ends == issuers; });
     if (!ended) failed = true;
     if (running == 0) {

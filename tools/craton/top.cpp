@@ -91,12 +91,12 @@ std::string as_text(const JobLook& before, const JobLook& after) {
 
 /// One line.
 std::string as_json(const JobLook& before, const JobLook& after) {
-  using Json = nlohmann::ordered_json;
-  Json ranks = Json::array();
+  using Value = nlohmann::ordered_json;
+  Value ranks = Value::array();
   for (std::size_t rank = 0; rank < after.ranks.size(); ++rank) {
     const JobLook::Row& row = after.ranks[rank];
     const std::optional<Rates> rates = rates_of(before.ranks[rank], row);
-    Json told = {
+    Value told = {
         {"rank", rank}, {"host", row.host}, {"pid", row.pid}, {"state", state_of(row, rates.has_value())}};
     if (rates) {
       told.update({{"threads", row.threads},
@@ -112,9 +112,9 @@ std::string as_json(const JobLook& before, const JobLook& after) {
     }
     ranks.push_back(std::move(told));
   }
-  const Json all = {{"job", after.pid}, {"command", after.command}, {"ranks", std::move(ranks)}};
+  const Value all = {{"job", after.pid}, {"command", after.command}, {"ranks", std::move(ranks)}};
   // Arguments of programs need not be UTF-8.
-  return all.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return all.dump(-1, ' ', false, Value::error_handler_t::replace) + "\n";
 }
 
 std::string program_of(const JobLook& job) {

@@ -26,7 +26,7 @@ struct Asked {
   std::uint32_t thread_limit = 0;
   Binding bind = Binding::none;
 };
-constinit thread_local Asked asked;
+constinit thread_local Asked asked_for;
 
 /// On the stack of who starts the region, where all ranks read it.
 struct Call {
@@ -104,11 +104,11 @@ class Arguments {
 }  // namespace
 
 CRATON_KMPC void __kmpc_push_num_threads(Location* /*at*/, std::int32_t /*thread*/, std::int32_t threads) {
-  asked.threads = static_cast<std::uint32_t>(std::max(threads, 0));
+  asked_for.threads = static_cast<std::uint32_t>(std::max(threads, 0));
 }
 CRATON_KMPC void __kmpc_pop_num_threads(Location* /*at*/, std::int32_t /*thread*/) {}
 CRATON_KMPC void __kmpc_push_proc_bind(Location* /*at*/, std::int32_t /*thread*/, int bind) {
-  asked.bind = binding_of(static_cast<unsigned>(bind));
+  asked_for.bind = binding_of(static_cast<unsigned>(bind));
 }
 
 CRATON_KMPC void __kmpc_fork_call(Location* /*at*/, std::int32_t count, Microtask code, ...) {
@@ -120,13 +120,13 @@ CRATON_KMPC void __kmpc_fork_call(Location* /*at*/, std::int32_t count, Microtas
   run_region({.function = &run_call,
               .data = &call,
               .loop = {},
-              .bind = std::exchange(asked.bind, Binding::none),
+              .bind = std::exchange(asked_for.bind, Binding::none),
               .site = site_of(reinterpret_cast<std::uintptr_t>(code))},
-             std::exchange(asked.threads, 0));
+             std::exchange(asked_for.threads, 0));
 }
 CRATON_KMPC void __kmpc_serialized_parallel(Location* /*at*/, std::int32_t /*thread*/) {
-  asked.threads = 0;
-  asked.bind = Binding::none;
+  asked_for.threads = 0;
+  asked_for.bind = Binding::none;
   begin_region({}, 1);
 }
 CRATON_KMPC void __kmpc_end_serialized_parallel(Location* /*at*/, std::int32_t /*thread*/) {
@@ -146,8 +146,8 @@ CRATON_KMPC void __kmpc_fork_call_if(Location* at, std::int32_t count, Microtask
 
 CRATON_KMPC void __kmpc_push_num_teams(Location* /*at*/, std::int32_t /*thread*/, std::int32_t teams,
                                        std::int32_t thread_limit) {
-  asked.teams = static_cast<std::uint32_t>(std::max(teams, 0));
-  asked.thread_limit = static_cast<std::uint32_t>(std::max(thread_limit, 0));
+  asked_for.teams = static_cast<std::uint32_t>(std::max(teams, 0));
+  asked_for.thread_limit = static_cast<std::uint32_t>(std::max(thread_limit, 0));
 }
 CRATON_KMPC void __kmpc_push_num_teams_51(Location* at, std::int32_t thread, std::int32_t /*least*/,
                                           std::int32_t most, std::int32_t thread_limit) {
@@ -159,7 +159,7 @@ CRATON_KMPC void __kmpc_fork_teams(Location* /*at*/, std::int32_t count, Microta
   Arguments arguments(count, list);
   va_end(list);
   Call call = arguments.call(code);
-  LeagueCall league{.call = call, .wanted = std::exchange(asked, {})};
+  LeagueCall league{.call = call, .wanted = std::exchange(asked_for, {})};
   // `teams` itself is outside of all regions; inside of one it is that of a target region.
   if (self().state.team != nullptr) return run_target(&run_league, &league, 0);
   run_league(&league);

@@ -13,7 +13,7 @@ namespace craton::posix {
 namespace {
 
 /// Instructions that are followed, each way.
-constexpr int steps_most = 24;
+constexpr int instructions_most = 24;
 constexpr std::size_t vector_registers = 16;
 
 using Operation = Arithmetic::Operation;
@@ -285,7 +285,7 @@ std::optional<Arithmetic> follow_retry(const CodeReader& reader, const Frame& fr
                                        Register offered, std::uintptr_t at, RegisterSet& written) {
   Retry retry(site, frame);
   DecodedWhole whole;
-  for (int step = 0; step < steps_most; ++step) {
+  for (int step = 0; step < instructions_most; ++step) {
     if (at == site.instruction.address) {
       written = retry.written();
       return retry.offers(offered) ? std::optional(retry.arithmetic()) : std::nullopt;
@@ -366,7 +366,7 @@ std::optional<Reduction::Meeting> next_meeting(const CodeReader& reader, const F
                                                std::uintptr_t at, std::uintptr_t barrier,
                                                RegisterSet written) {
   DecodedWhole whole;
-  for (int step = 0; step < steps_most && reader.read(at, whole); ++step) {
+  for (int step = 0; step < instructions_most && reader.read(at, whole); ++step) {
     switch (whole.raw.mnemonic) {
       case ZYDIS_MNEMONIC_RET:
         return Reduction::Meeting::end;
