@@ -28,18 +28,16 @@ class Polling {
   bool is_to_sleep(bool found, TimeNs began_ns, TimeNs ended_ns, bool is_crowded) noexcept {
     const TimeNs patience = is_crowded ? patience_if_crowded_ns : patience_ns;
     const TimeNs gap_ns = began_ns - last_ns_;
-    const bool goes_on = !found && polls_;
-    const bool waits = goes_on && gap_ns <= longest_gap_ns;
-    if (!goes_on) {
+    if (found || !polls_) {
       looked_ns_ = 0;
-    } else if (waits) {
+    } else if (gap_ns <= longest_gap_ns) {
       looked_ns_ = std::min(patience, looked_ns_ + ended_ns - last_ns_);
     } else {
-      looked_ns_ = std::max<TimeNs>(0, looked_ns_ - gap_ns);
+      looked_ns_ = std::max<TimeNs>(0, std::min(patience, looked_ns_) - gap_ns);
     }
     polls_ = !found;
     last_ns_ = ended_ns;
-    return waits && looked_ns_ >= patience;
+    return looked_ns_ >= patience;
   }
   void woke(TimeNs now_ns) noexcept { last_ns_ = now_ns; }
 

@@ -22,7 +22,7 @@ namespace craton::job {
 
 namespace {
 
-using Wall = std::chrono::steady_clock;
+using Steady = std::chrono::steady_clock;
 
 std::vector<std::string> names_in(const std::string& directory) {
   std::vector<std::string> names;
@@ -71,7 +71,7 @@ LaunchedJob::LaunchedJob(const std::vector<std::string>& arguments, bool read_ou
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  start_ = Wall::now();
+  start_ = Steady::now();
   pid_ = ::fork();
   if (pid_ == 0) {
     ::dup2(pipes[0][0], STDIN_FILENO);
@@ -143,9 +143,9 @@ bool LaunchedJob::read_some(int timeout_ms) {
 }
 
 bool LaunchedJob::read_until(const std::function<bool()>& condition) {
-  const auto deadline = Wall::now() + limit;
+  const auto deadline = Steady::now() + limit;
   while (!condition()) {
-    if (Wall::now() > deadline || !read_some(20)) return condition();
+    if (Steady::now() > deadline || !read_some(20)) return condition();
   }
   return true;
 }
@@ -169,15 +169,15 @@ void LaunchedJob::send_signal(int number) const {
 int LaunchedJob::finish() {
   if (pid_ < 0) return -1;
   read_output_ = true;
-  const auto deadline = Wall::now() + limit;
-  while (Wall::now() < deadline && read_some(100)) {
+  const auto deadline = Steady::now() + limit;
+  while (Steady::now() < deadline && read_some(100)) {
   }
   int status = 0;
   while (::waitpid(pid_, &status, WNOHANG) == 0) {
-    if (Wall::now() > deadline) return -1;
+    if (Steady::now() > deadline) return -1;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  seconds_ = std::chrono::duration<double>(Wall::now() - start_).count();
+  seconds_ = std::chrono::duration<double>(Steady::now() - start_).count();
   pid_ = -1;
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
@@ -197,9 +197,9 @@ std::vector<pid_t> LaunchedJob::processes() const {
 }
 
 bool LaunchedJob::wait_until_gone() const {
-  const auto deadline = Wall::now() + limit;
+  const auto deadline = Steady::now() + limit;
   while (!processes().empty()) {
-    if (Wall::now() > deadline) return false;
+    if (Steady::now() > deadline) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return true;
