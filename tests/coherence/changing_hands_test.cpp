@@ -20,7 +20,7 @@ using fabric::Rank;
 class Grid {
  public:
   static constexpr std::uint64_t blocks = 64;
-  static constexpr std::size_t block_bytes = 16384;
+  static constexpr std::size_t block_bytes = 4096;
   static constexpr unsigned iterations = 40;
   static constexpr unsigned warm = 20;  ///< what comes after so many of them is counted
 
