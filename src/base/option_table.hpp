@@ -101,7 +101,8 @@ inline constexpr std::array option_table = {
              .help = "Treats every rank as a node of its own, so that ranks of one host talk through the network"},
   OptionSpec{.id = Option::spin, .name = "spin", .type = OptionType::duration, .scope = OptionScope::rank,
              .default_text = "20us",
-             .help = "How long a wait polls before it sleeps; at barriers of threads that have a processor each five times as long",
+             .help = "How long a wait polls before it sleeps; a tenth of it on a host with more ranks than processors; at barriers of threads that "
+                     "have a processor each five times as long",
              .minimum = 0, .maximum = 10 * option_limits::ms},
   OptionSpec{.id = Option::connect_timeout, .name = "connect-timeout", .type = OptionType::duration, .scope = OptionScope::rank,
              .default_text = "30s",

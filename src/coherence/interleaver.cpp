@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "coherence/block_lock.hpp"
+#include "fabric/batch.hpp"
 #include "fiber/coroutine.hpp"
 #include "fiber/stack.hpp"
 
@@ -96,6 +97,7 @@ void Interleaver::resume_all(std::size_t used) {
   const auto is_active = [](const auto& strand) { return !strand->finished; };
   const auto begin = strands_.begin();
   const auto end = begin + static_cast<std::ptrdiff_t>(used);
+  const fabric::Batch together;
   while (std::any_of(begin, end, is_active)) {
     bool resumed = false;
     for (auto strand = begin; strand != end; ++strand) {

@@ -15,6 +15,7 @@
 #include "base/scope_exit.hpp"
 #include "coherence/lease_release.hpp"
 #include "coherence/lease_segment.hpp"
+#include "fabric/batch.hpp"
 
 namespace craton::coherence {
 
@@ -243,6 +244,7 @@ void LeaseSegment::fetch_known(std::span<Refresh> refreshes) {
     return each.what->index == before.what->index + 1 && each.what->source.rank == before.what->source.rank &&
            each.to == before.to + block_bytes_;
   };
+  const fabric::Batch together;
   for_runs(std::span(fetches), lies_behind, [&](std::span<const Fetch> run) {
     const Refresh& first = *run.front().what;
     fabric_.get(run.front().to,

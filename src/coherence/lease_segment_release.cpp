@@ -8,6 +8,7 @@
 #include "base/events.hpp"
 #include "coherence/lease_release.hpp"
 #include "coherence/lease_segment.hpp"
+#include "fabric/batch.hpp"
 
 namespace craton::coherence {
 
@@ -368,6 +369,7 @@ LeaseSegment::Taken LeaseSegment::take_home_from(fabric::Rank home, std::uint64_
   std::uint64_t old_lease = 0;
   {
     fabric::Completion asked;
+    const fabric::Batch together;
     words_.start_swap_lease(home, index, lease::closed, old_lease, asked);
     words_.start_get(home, index, words, asked);
     if (with_bytes) start_get_bytes(home, published_region(), index, incoming, asked);

@@ -13,9 +13,9 @@
 #include "base/error.hpp"
 #include "base/events.hpp"
 #include "base/futex.hpp"
-#include "base/processors.hpp"
 #include "base/ring_log.hpp"
 #include "base/signal_section.hpp"
+#include "fabric/batch.hpp"
 #include "fabric/offload/offload_transport.hpp"
 #include "fabric/packed_texts.hpp"
 #include "fabric/shm/fd_message.hpp"
@@ -28,6 +28,9 @@ namespace {
 
 /// While ranks are being wired, peers that did not answer are tried again this often.
 constexpr TimeNs wiring_look_ns = 50'000'000;
+/// Where ranks share processors, a wait polls for so small a part of the time that it polls elsewhere: what
+/// it waits for may need the processor that it polls on.
+constexpr TimeNs crowded_spin_part = 10;
 
 bool machine_has_rdma() {
   std::error_code ignored;
@@ -81,14 +84,14 @@ void WiredFabric::find_nodes(Bootstrap& bootstrap, const WiredOptions& options) 
   std::string node =
       options.node_name.empty() ? fmt::format("{}/{}", network, ::geteuid()) : options.node_name;
   if (options.isolate_nodes) node += fmt::format("/rank {}", rank());
-  const std::vector<std::string> all = bootstrap.exchange(pack({node, network}));
+  const std::vector<std::string> all = bootstrap.exchange(pack({node, network, HostShare::own_processors()}));
   std::map<std::string, Node> numbers;
   nodes_.resize(size());
   for (Rank each = 0; each < size(); ++each) {
-    const std::vector<std::string> names = unpack(all[each], 2);
-    nodes_[each] = numbers.try_emplace(names[0], static_cast<Node>(numbers.size())).first->second;
-    if (names[0] == node) neighbours_.push_back(each);
-    one_host_ = one_host_ && names[1] == network;
+    const std::vector<std::string> texts = unpack(all[each], 3);
+    nodes_[each] = numbers.try_emplace(texts[0], static_cast<Node>(numbers.size())).first->second;
+    if (texts[0] == node) neighbours_.push_back(each);
+    if (texts[1] == network) host_.add(texts[2]);
   }
 }
 
@@ -100,7 +103,7 @@ std::unique_ptr<Transport> WiredFabric::make_network(Bootstrap& bootstrap, const
   if (network == "tcp") {
     return std::make_unique<tcp::TcpTransport>(rank(), size(), bootstrap.secret(),
                                                tcp::TcpOptions{.interface = options.tcp_interface,
-                                                               .loopback_only = one_host_,
+                                                               .loopback_only = host_.ranks() == size(),
                                                                .link = options.tcp_link,
                                                                .gather = options.tcp_gather},
                                                events, clock_);
@@ -150,14 +153,15 @@ void WiredFabric::make_transports(Bootstrap& bootstrap, const WiredOptions& opti
   if (nic_atomics_) std::fill(atomic_links_.begin(), atomic_links_.end(), network_.get());
 
   // Ranks that share processors all the time have their agents wait for whole slices of each other.
-  const bool is_crowded = neighbours_.size() > processors().size();
+  const bool is_crowded = host_.is_crowded();
   // And where each computes on one of its own, none is free for an agent that spins.
-  const bool is_full = neighbours_.size() >= processors().size();
-  progress_ = std::make_unique<Progress>(clock_,
-                                         ProgressOptions{.spin_ns = options.spin_ns,
-                                                         .agent_spin_ns = is_full ? 0 : options.spin_ns,
-                                                         .courteous = !is_crowded},
-                                         shm_ != nullptr ? shm_->doorbell() : private_doorbell_);
+  const bool is_full = host_.is_full();
+  const TimeNs spin_ns = is_crowded ? options.spin_ns / crowded_spin_part : options.spin_ns;
+  progress_ = std::make_unique<Progress>(
+      clock_,
+      ProgressOptions{
+          .spin_ns = spin_ns, .agent_spin_ns = is_full ? 0 : options.spin_ns, .courteous = !is_crowded},
+      shm_ != nullptr ? shm_->doorbell() : private_doorbell_);
   progress_->add(handlers_, false);
   if (shm_ != nullptr) {
     shm_->set_wake_fd(progress_->wake_fd());
@@ -459,11 +463,13 @@ void WiredFabric::message_arrived(Rank source, HandlerId handler, const std::byt
 // ---- Waiting
 
 Status WiredFabric::wait_until(FunctionRef<bool()> condition, TimeNs deadline_ns, unsigned patience) {
+  Batch::send_held();
   return progress_->wait_until(condition, deadline_ns, patience);
 }
 
 void WiredFabric::sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t seen,
                               TimeNs deadline_ns) {
+  Batch::send_held();
   futex_wait(word, seen, deadline_ns);
 }
 

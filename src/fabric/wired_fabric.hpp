@@ -17,6 +17,7 @@
 #include "fabric/bootstrap.hpp"
 #include "fabric/fabric.hpp"
 #include "fabric/handlers.hpp"
+#include "fabric/host_share.hpp"
 #include "fabric/offload/options.hpp"
 #include "fabric/progress.hpp"
 #include "fabric/shm/shm_transport.hpp"
@@ -119,7 +120,7 @@ class WiredFabric final : public Fabric, private TransportEvents {
   const Clock& clock_;
   std::vector<Node> nodes_;
   std::vector<Rank> neighbours_;  ///< ranks of this node, this one included
-  bool one_host_ = true;          ///< every rank can be reached over the loopback address
+  HostShare host_;                ///< of the ranks that can be reached over the loopback address
   Doorbell private_doorbell_;     ///< used when there are no neighbours
   std::unique_ptr<shm::ShmTransport> shm_;
   std::unique_ptr<Transport> network_;

@@ -115,7 +115,7 @@ void check_pattern(const char* what, std::uint64_t key, const std::byte* bytes, 
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const auto& some :
-       {one_sided_cases(), atomic_cases(), message_cases(), waiting_cases(), death_cases()}) {
+       {one_sided_cases(), batch_cases(), atomic_cases(), message_cases(), waiting_cases(), death_cases()}) {
     cases.insert(cases.end(), some.begin(), some.end());
   }
   return cases;

@@ -113,6 +113,7 @@ struct Case {
 /// All cases. Each file of cases gives its own.
 std::vector<Case> all_cases();
 std::vector<Case> one_sided_cases();
+std::vector<Case> batch_cases();
 std::vector<Case> atomic_cases();
 std::vector<Case> message_cases();
 std::vector<Case> waiting_cases();

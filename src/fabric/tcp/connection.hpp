@@ -7,7 +7,7 @@
 ///
 /// Batching: what is issued while many operations are in flight, or while arrivals are being served, is
 /// gathered and sent with the next reply at the latest (Nagle's rule with replies as acknowledgements; RFC
-/// 896).
+/// 896). What a thread issues within a Batch is gathered as well.
 #pragma once
 
 #include <atomic>
@@ -23,6 +23,7 @@
 
 #include "base/clock.hpp"
 #include "base/unique_fd.hpp"
+#include "fabric/batch.hpp"
 #include "fabric/tcp/handshake.hpp"
 #include "fabric/tcp/link_model.hpp"
 #include "fabric/tcp/send_queue.hpp"
@@ -31,7 +32,7 @@
 
 namespace craton::fabric::tcp {
 
-class Connection {
+class Connection final : private HoldsBack {
  public:
   /// What connections of one transport share.
   struct Shared {
@@ -137,6 +138,7 @@ class Connection {
   };
 
   void start(const Transfer& transfer);
+  void send_held() noexcept override;
 
   // Under lock_:
   void issue(Transfer transfer);

@@ -41,8 +41,10 @@ std::span<const std::byte> as_bytes_of(const FrameHeader& header) {
 void Connection::transmit(const FrameHeader& header, std::span<const std::byte> payload, bool may_borrow) {
   CRATON_ASSERT_SLOW(malformation(header) == nullptr);
   if (shared_.link.active()) return delay(header, payload);
-  const bool gather = batching_ || (corked_ && (shared_.gather || is_answer(header.kind))) ||
-                      (shared_.gather && in_flight_.load(std::memory_order_relaxed) > gather_from_operations);
+  const bool gather =
+      batching_ || (corked_ && (shared_.gather || is_answer(header.kind))) ||
+      (shared_.gather && (in_flight_.load(std::memory_order_relaxed) > gather_from_operations ||
+                          (!is_answer(header.kind) && Batch::holds(*this))));
   if (queue_.empty() && !gather && !broken_) {
     const std::span<const std::byte> head = as_bytes_of(header);
     ssize_t result = 0;
@@ -80,6 +82,12 @@ void Connection::transmit(const FrameHeader& header, std::span<const std::byte> 
     queue_.copy(payload);
   }
   if (!gather || queue_.queued_bytes() >= gathered_bytes) flush_queue();
+}
+
+/// A batch has ended. Who serves arrivals, or issues several, flushes anyway.
+void Connection::send_held() noexcept {
+  const std::lock_guard lock(lock_);
+  if (!corked_ && !batching_ && !queue_.empty()) flush_queue();
 }
 
 void Connection::flush_queue() {
