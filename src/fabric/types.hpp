@@ -56,8 +56,9 @@ struct AtomicOperation {
 
 /// What the way to a peer can do, so that upper rooms never ask which transport it is.
 struct Capabilities {
-  bool load_store;             ///< the peer's regions are mapped here: see Fabric::direct
-  bool native_one_sided;       ///< get, put and atomics need no CPU of the target
+  bool load_store;        ///< the peer's regions are mapped here: see Fabric::direct
+  bool native_one_sided;  ///< get, put and atomics need no CPU of the target; where they do, a message that
+                          ///< is answered costs no more than one of them
   AtomicDomain atomic_domain;  ///< who executes atomics on the peer's words, for every rank of the job
   std::size_t max_message_bytes;
   const char* transport;  ///< for people only: "self", "shm", "tcp", "ucx", "sim"

@@ -1,11 +1,13 @@
 #include "space/signature_board.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
-#include <vector>
+#include <cstring>
 
 #include "base/assert.hpp"
+#include "base/scope_exit.hpp"
 #include "coherence/block_lock.hpp"
 
 namespace craton::space {
@@ -32,10 +34,34 @@ constexpr std::size_t bytes_of(std::uint64_t head) noexcept {
 
 }  // namespace
 
-SignatureBoard::SignatureBoard(fabric::Fabric& fabric, fabric::RegionId region, std::size_t notice_capacity,
-                               std::uint64_t shown_bytes)
+/// What is fetched from a rank, byte by byte or in an answer.
+struct SignatureBoard::Reading {
+  View* view;
+  std::uint64_t head;  ///< that it is fetched of
+  std::vector<std::byte> bytes;
+};
+
+/// A thread's, which waits for answers. The rest under looks_lock_ until there is none missing.
+struct SignatureBoard::Look {
+  std::uint64_t id = 0;
+  std::vector<Reading> answers;  ///< what was new, of each that was asked
+  std::atomic<std::size_t> missing{0};
+};
+
+/// A question, or an answer, behind which follows what is new, unless it is too much.
+struct SignatureBoard::Message {
+  enum class Kind : std::uint32_t { question, answer };
+  Kind kind;
+  std::uint32_t index;  ///< of the view
+  std::uint64_t look;
+  std::uint64_t head;  ///< that was seen before; that is shown now
+};
+
+SignatureBoard::SignatureBoard(fabric::Fabric& fabric, fabric::RegionId region, fabric::HandlerId handler,
+                               std::size_t notice_capacity, std::uint64_t shown_bytes)
     : fabric_(fabric),
       region_(region),
+      handler_(handler),
       notice_capacity_(notice_capacity),
       max_bytes_(coherence::Signature::head_bytes + notice_capacity * sizeof(coherence::WriteNotice)),
       ring_bytes_(std::bit_ceil(std::max(least_ring_bytes, 8 * max_bytes_))),
@@ -43,6 +69,7 @@ SignatureBoard::SignatureBoard(fabric::Fabric& fabric, fabric::RegionId region, 
       first_(shown_bytes),
       next_(shown_bytes) {
   CRATON_ASSERT(2 * max_bytes_ < std::size_t{1} << size_bits);
+  fabric_.set_handler(handler_, &SignatureBoard::arrived, this);
   fabric_.register_region(region_, memory_);
 }
 
@@ -78,6 +105,10 @@ void SignatureBoard::set_head() noexcept {
   std::atomic_ref(*reinterpret_cast<std::uint64_t*>(memory_.data())).store(head_of(first_, next_ - first_));
 }
 
+std::uint64_t SignatureBoard::head() noexcept {
+  return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(memory_.data())).load();
+}
+
 void SignatureBoard::set_turn(std::uint64_t turn) {
   std::atomic_ref(*reinterpret_cast<std::uint64_t*>(memory_.data() + turn_at)).store(turn);
 }
@@ -91,31 +122,68 @@ void SignatureBoard::get_turns(std::span<std::uint64_t> turns) {
   coherence::wait_for(fabric_, completion);
 }
 
+std::size_t SignatureBoard::news_bytes(std::uint64_t head, std::uint64_t version) noexcept {
+  // What was added since, where it is still the same that is added to.
+  return bytes_of(head) - (position_of(head) == position_of(version) ? bytes_of(version) : 0);
+}
+
+std::size_t SignatureBoard::offset_of_news(std::uint64_t head, std::uint64_t version) const noexcept {
+  return ring_at + position_of(head) % ring_bytes_ + (bytes_of(head) - news_bytes(head, version));
+}
+
+bool SignatureBoard::is_whole(std::uint64_t head, std::uint64_t now) const noexcept {
+  // The writer may be at the one after it, and may have skipped the end of the ring for it.
+  const std::uint64_t written_to = position_of(now) + bytes_of(now) + 2 * max_bytes_;
+  return ((written_to - position_of(head)) & position_mask) <= ring_bytes_;
+}
+
+bool SignatureBoard::is_asked(fabric::Rank rank) const noexcept {
+  return !fabric_.capabilities(rank).native_one_sided;
+}
+
 bool SignatureBoard::look(std::span<View> views) {
-  get_heads(views);
-  struct Reading {
-    View* view;
-    std::uint64_t head;
-    std::vector<std::byte> bytes;
-  };
-  std::vector<Reading> readings;
+  Look look;
   for (View& view : views) {
     view.signature = coherence::Signature(notice_capacity_);  // perhaps nothing was ever released there
-    if (view.now != view.version) readings.push_back({.view = &view, .head = view.now, .bytes = {}});
+    if (is_asked(view.rank)) look.answers.push_back({.view = &view, .head = view.version, .bytes = {}});
   }
-  const bool is_news = !readings.empty();
+  if (!look.answers.empty()) ask(look);
+  for (Reading& answered : look.answers) answered.view->now = answered.head;
+  if (look.answers.size() != views.size()) {
+    fabric::Completion got_heads;
+    for (View& view : views)
+      if (!is_asked(view.rank)) get_head(view, got_heads);
+    coherence::wait_for(fabric_, got_heads);
+  }
+  std::vector<Reading> readings;
+  bool is_news = false;
+  for (View& view : views) {
+    if (view.now == view.version) continue;
+    is_news = true;
+    const auto answered = std::find_if(look.answers.begin(), look.answers.end(),
+                                       [&](const Reading& each) { return each.view == &view; });
+    if (answered != look.answers.end() && answered->bytes.size() == news_bytes(view.now, view.version)) {
+      const bool whole = view.signature.merge_encoded(answered->bytes);
+      CRATON_ASSERT(whole);
+    } else {
+      readings.push_back({.view = &view, .head = view.now, .bytes = {}});
+    }
+  }
+  read(readings);
+  return is_news;
+}
+
+/// Fetches what is new, byte by byte.
+void SignatureBoard::read(std::vector<Reading>& readings) {
   while (!readings.empty()) {
     fabric::Completion completion;
     for (Reading& reading : readings) {
-      // What was added since, where it is still the same that is added to.
       const std::uint64_t version = reading.view->version;
-      const std::size_t seen = position_of(reading.head) == position_of(version) ? bytes_of(version) : 0;
-      reading.bytes.resize(bytes_of(reading.head) - seen);
-      fabric_.get(reading.bytes.data(),
-                  {.rank = reading.view->rank,
-                   .region = region_,
-                   .offset = ring_at + position_of(reading.head) % ring_bytes_ + seen},
-                  reading.bytes.size(), completion);
+      reading.bytes.resize(news_bytes(reading.head, version));
+      fabric_.get(
+          reading.bytes.data(),
+          {.rank = reading.view->rank, .region = region_, .offset = offset_of_news(reading.head, version)},
+          reading.bytes.size(), completion);
     }
     coherence::wait_for(fabric_, completion);
     fabric::Completion looked_again;
@@ -123,9 +191,7 @@ bool SignatureBoard::look(std::span<View> views) {
     coherence::wait_for(fabric_, looked_again);
     std::erase_if(readings, [&](Reading& reading) {
       View& view = *reading.view;
-      // The writer may be at the one after it, and may have skipped the end of the ring for it.
-      const std::uint64_t written_to = position_of(view.now) + bytes_of(view.now) + 2 * max_bytes_;
-      if (((written_to - position_of(reading.head)) & position_mask) > ring_bytes_) {
+      if (!is_whole(reading.head, view.now)) {
         reading.head = view.now;
         return false;
       }
@@ -135,7 +201,75 @@ bool SignatureBoard::look(std::span<View> views) {
       return true;
     });
   }
-  return is_news;
+}
+
+// ---- By messages
+
+/// Asks all of a look, and waits for their answers.
+void SignatureBoard::ask(Look& look) {
+  look.missing.store(look.answers.size(), std::memory_order_relaxed);
+  {
+    const std::lock_guard lock(looks_lock_);
+    look.id = next_look_++;
+    looks_.emplace(look.id, &look);
+  }
+  const ScopeExit forget([&]() noexcept {
+    const std::lock_guard lock(looks_lock_);
+    looks_.erase(look.id);
+  });
+  for (std::uint32_t i = 0; i < look.answers.size(); ++i) {
+    const View& view = *look.answers[i].view;
+    const Message question{
+        .kind = Message::Kind::question, .index = i, .look = look.id, .head = view.version};
+    if (fabric_.send(view.rank, handler_, &question, sizeof question) != fabric::Status::ok)
+      coherence::throw_lost(fabric_);
+  }
+  const auto are_there = [&] { return look.missing.load(std::memory_order_acquire) == 0; };
+  const auto can_go_on = [&] { return are_there() || fabric_.lost_ranks() != 0; };
+  if (fabric_.wait_until(can_go_on) != fabric::Status::ok || !are_there()) coherence::throw_lost(fabric_);
+}
+
+void SignatureBoard::arrived(void* self, fabric::Rank source, const std::byte* payload,
+                             std::size_t bytes) noexcept {
+  auto& here = *static_cast<SignatureBoard*>(self);
+  Message message;
+  CRATON_ASSERT(bytes >= sizeof message);
+  std::memcpy(&message, payload, sizeof message);
+  if (message.kind == Message::Kind::question) {
+    here.answer(source, message);
+  } else {
+    here.take_answer(source, message, {payload + sizeof message, bytes - sizeof message});
+  }
+}
+
+/// In a handler, beside a thread that shows.
+void SignatureBoard::answer(fabric::Rank source, const Message& question) noexcept {
+  alignas(Message) std::array<std::byte, fabric::max_message_bytes> payload;
+  Message answer = question;
+  answer.kind = Message::Kind::answer;
+  answer.head = head();
+  std::size_t bytes = news_bytes(answer.head, question.head);
+  if (bytes > payload.size() - sizeof answer) bytes = 0;
+  std::memcpy(payload.data() + sizeof answer, memory_.data() + offset_of_news(answer.head, question.head),
+              bytes);
+  if (!is_whole(answer.head, head())) bytes = 0;
+  std::memcpy(payload.data(), &answer, sizeof answer);
+  static_cast<void>(fabric_.send(source, handler_, payload.data(), sizeof answer + bytes));
+}
+
+/// In a handler. Who has asked may have gone, since a rank has died.
+void SignatureBoard::take_answer(fabric::Rank source, const Message& answer,
+                                 std::span<const std::byte> news) noexcept {
+  const std::lock_guard lock(looks_lock_);
+  const auto found = looks_.find(answer.look);
+  if (found == looks_.end()) return;
+  Look& look = *found->second;
+  CRATON_ASSERT(answer.index < look.answers.size());
+  Reading& reading = look.answers[answer.index];
+  CRATON_ASSERT(reading.view->rank == source);
+  reading.head = answer.head;
+  reading.bytes.assign(news.begin(), news.end());
+  look.missing.fetch_sub(1, std::memory_order_release);
 }
 
 void SignatureBoard::get_heads(std::span<View> views) {

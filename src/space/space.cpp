@@ -38,7 +38,8 @@ constexpr fabric::HandlerId protocol_handler = 1;
 constexpr fabric::HandlerId barrier_handler = 2;
 constexpr fabric::HandlerId mutex_handler = 3;
 constexpr fabric::HandlerId exclusive_handler = 4;
-static_assert(exclusive_handler + 1 == SpaceOptions::handlers);
+constexpr fabric::HandlerId board_handler = 5;
+static_assert(board_handler + 1 == SpaceOptions::handlers);
 
 /// Fewer addresses than this are not worth a try.
 constexpr std::size_t least_address_bytes = std::size_t{8} << 30U;
@@ -134,7 +135,8 @@ Space::Space(fabric::Fabric& fabric, const SpaceOptions& options)
       budget_(vm::MapBudget::kernel_limit_here()),
       agreement_(fabric, options.first_region + agreement_region, handler(options, agreement_handler)),
       reservation_(reserve(options.address_bytes)),
-      board_(fabric, options.first_region + board_region, options.notice_capacity),
+      board_(fabric, options.first_region + board_region, handler(options, board_handler),
+             options.notice_capacity),
       protocol_(fabric, handler(options, protocol_handler), board_,
                 {.notice_capacity = options.notice_capacity, .parallel_releases = options.parallel_releases}),
       exclusive_(fabric, handler(options, exclusive_handler), protocol_, &Space::start_service, this),

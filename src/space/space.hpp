@@ -49,7 +49,7 @@ struct SpaceOptions {
                               << 40U;   ///< that segments share, less where there is less; costs no memory
   fabric::RegionId first_region = 0;    ///< regions from here on are the space's
   fabric::HandlerId first_handler = 0;  ///< so are `handlers` message handlers
-  static constexpr fabric::HandlerId handlers = 5;
+  static constexpr fabric::HandlerId handlers = 6;
 };
 
 struct SegmentOptions {

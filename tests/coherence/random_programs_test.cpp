@@ -119,6 +119,7 @@ class RandomRun {
                                                      .seed = seed_,
                                                      .ranks_per_node = random_.one_in(3) ? Rank{2} : Rank{1},
                                                      .direct_neighbours = random_.one_in(2),
+                                                     .agents_serve = seed_ / 2 % 2 == 0,
                                                      .stack_bytes = 128 * 1024});
     rotates_ = Random::mix(seed_ ^ 0x726f74617465ULL) % 4 == 0;
     if (rotates_) phases_ = 4 * phases_;

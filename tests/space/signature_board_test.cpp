@@ -20,6 +20,13 @@ namespace {
 using coherence::Signature;
 using fabric::sim::SimFabric;
 
+constexpr fabric::HandlerId handler = fabric::first_free_handler;
+
+/// Whether ranks read what others show, or ask for it.
+class SignatureBoardOf : public testing::TestWithParam<bool> {};
+
+INSTANTIATE_TEST_SUITE_P(Asks, SignatureBoardOf, testing::Bool());
+
 /// At what rank 0 shows. \param version what was seen before; gets what is returned
 Signature look(SignatureBoard& board, std::uint64_t& version) {
   SignatureBoard::View view{.rank = 0, .version = version};
@@ -29,16 +36,16 @@ Signature look(SignatureBoard& board, std::uint64_t& version) {
   return view.signature;
 }
 
-TEST(SignatureBoard, IsReadAfterItsPositionsHaveWrapped) {
+TEST_P(SignatureBoardOf, IsReadAfterItsPositionsHaveWrapped) {
   constexpr std::size_t notices = 1024;
   constexpr std::uint64_t wraps_at = std::uint64_t{1} << 40U;
-  fabric::sim::World world({.size = 2, .seed = 1});
+  fabric::sim::World world({.size = 2, .seed = 1, .agents_serve = GetParam()});
   constexpr std::uint64_t rounds = 64;
   std::uint64_t shown = 0;  // by rank 0; its thread and rank 1's take turns
   std::uint64_t read = 0;
   for (fabric::Rank rank = 0; rank < 2; ++rank) {
     world.spawn(rank, [&](SimFabric& fabric) {
-      SignatureBoard board(fabric, 0, notices, wraps_at - rounds / 2 * 16 * 1024);
+      SignatureBoard board(fabric, 0, handler, notices, wraps_at - rounds / 2 * 16 * 1024);
       std::uint64_t version = 0;
       for (std::uint64_t round = 1; round <= rounds; ++round) {
         if (fabric.rank() == 0) {
@@ -69,18 +76,18 @@ TEST(SignatureBoard, IsReadAfterItsPositionsHaveWrapped) {
 /// Rank 0 shows, for each round, a write of the block of that number: now and then all of them, otherwise the
 /// newest beside what it shows. Rank 1 looks each time, rank 2 seldom; what either is given must be what it
 /// has not seen.
-TEST(SignatureBoard, GivesWhatWasAddedToWhoHasSeenTheRest) {
+TEST_P(SignatureBoardOf, GivesWhatWasAddedToWhoHasSeenTheRest) {
   constexpr std::size_t notices = 64;
   constexpr std::uint64_t rounds = 40'000;  // some ten times round the ring
   constexpr std::uint64_t shown_whole_every = 23;
   constexpr std::uint64_t seldom = 57;
-  fabric::sim::World world({.size = 3, .seed = 1});
+  fabric::sim::World world({.size = 3, .seed = 1, .agents_serve = GetParam()});
   std::uint64_t shown = 0;
   std::uint64_t read[3] = {};
   std::uint64_t whole = 0;  // to rank 1
   for (fabric::Rank rank = 0; rank < 3; ++rank) {
     world.spawn(rank, [&](SimFabric& fabric) {
-      SignatureBoard board(fabric, 0, notices);
+      SignatureBoard board(fabric, 0, handler, notices);
       const auto written = [](std::uint64_t round) {
         return coherence::WriteNotice{
             .source = 0, .segment = 0, .block = round, .write_ts = round, .read_ts = round + 1};

@@ -32,17 +32,19 @@ enum class Mutation : std::uint8_t {
 };
 
 struct Options {
-  Rank size = 2;                         ///< number of ranks, 1 to max_ranks
-  std::uint64_t seed = 1;                ///< decides everything that the program does not
-  Rank ranks_per_node = 1;               ///< ranks with the same rank / ranks_per_node share a node
-  bool direct_neighbours = false;        ///< ranks of a node load and store each other's regions
+  Rank size = 2;                   ///< number of ranks, 1 to max_ranks
+  std::uint64_t seed = 1;          ///< decides everything that the program does not
+  Rank ranks_per_node = 1;         ///< ranks with the same rank / ranks_per_node share a node
+  bool direct_neighbours = false;  ///< ranks of a node load and store each other's regions
+  bool agents_serve = false;       ///< capabilities() says that operations need the target's CPU, as tcp's
   std::size_t stack_bytes = 256 * 1024;  ///< of each fiber; only touched pages cost memory
   std::uint64_t step_limit = 5'000'000;  ///< events after which the world counts as livelocked
   std::uint32_t kill_one_in = 0;  ///< chance, at each event, that a rank is killed: one in so many; 0: none
   Rank kills_at_most = 1;         ///< by kill_one_in
   Mutation mutation = Mutation::none;
-  /// Times of a model instead of the seed's, and then no pauses, preemptions, spurious wake-ups, torn
-  /// operations, mutations, random kills or direct neighbours: the seed decides nothing but World::random().
+  /// Times of a model, which also tells who serves operations, instead of the seed's, and then no pauses,
+  /// preemptions, spurious wake-ups, torn operations, mutations, random kills or direct neighbours: the seed
+  /// decides nothing but World::random().
   std::optional<Timing> timing{};
 };
 

@@ -25,8 +25,14 @@ SimFabric::~SimFabric() = default;
 
 Capabilities SimFabric::capabilities(Rank peer) const noexcept {
   const bool own = peer == rank();
-  return {.load_store = own || (world_.options_.direct_neighbours && node_of(peer) == node_of(rank())),
-          .native_one_sided = true,
+  const bool load_store = own || (world_.options_.direct_neighbours && node_of(peer) == node_of(rank()));
+  bool agents_serve = world_.options_.agents_serve && !load_store;
+  if (const auto& timing = world_.options_.timing; timing && !own) {
+    const LogGP& way = node_of(peer) == node_of(rank()) ? timing->neighbours : timing->network;
+    agents_serve = way.one_sided == OneSided::target_cpu;
+  }
+  return {.load_store = load_store,
+          .native_one_sided = !agents_serve,
           .atomic_domain = AtomicDomain::cpu,
           .max_message_bytes = max_message_bytes,
           .transport = own ? "self" : "sim"};
