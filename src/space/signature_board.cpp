@@ -69,6 +69,8 @@ SignatureBoard::SignatureBoard(fabric::Fabric& fabric, fabric::RegionId region, 
       first_(shown_bytes),
       next_(shown_bytes) {
   CRATON_ASSERT(2 * max_bytes_ < std::size_t{1} << size_bits);
+  for (fabric::Rank rank = 0; rank < fabric_.size(); ++rank)
+    asked_.push_back(!fabric_.capabilities(rank).native_one_sided);
   fabric_.set_handler(handler_, &SignatureBoard::arrived, this);
   fabric_.register_region(region_, memory_);
 }
@@ -138,7 +140,7 @@ bool SignatureBoard::is_whole(std::uint64_t head, std::uint64_t now) const noexc
 }
 
 bool SignatureBoard::is_asked(fabric::Rank rank) const noexcept {
-  return !fabric_.capabilities(rank).native_one_sided;
+  return asked_[rank];
 }
 
 bool SignatureBoard::look(std::span<View> views) {

@@ -82,6 +82,8 @@ class SignatureBoard final : public coherence::SignatureExchange {
   std::uint64_t first_;  ///< where what is shown begins
   std::uint64_t next_;   ///< and where it ends
 
+  std::vector<bool> asked_;  ///< by rank: whether by messages
+
   std::mutex looks_lock_;
   std::uint64_t next_look_ = 0;
   std::map<std::uint64_t, Look*> looks_;  ///< of threads that wait for answers
