@@ -16,11 +16,9 @@ namespace craton::fabric {
 /// A transport's connection, say: what holds back operations of threads with an open batch.
 class HoldsBack {
  public:
+  virtual ~HoldsBack() = default;
   /// Sends what is held back. Any thread; blocks for no peer.
   virtual void send_held() noexcept = 0;
-
- protected:
-  ~HoldsBack() = default;
 };
 
 /// Belongs to a thread; may be nested, then the outermost counts. Costs a few ns where nothing is held back.

@@ -50,7 +50,7 @@ class Connection final : private HoldsBack {
 
   /// \param socket non-blocking; `connecting` if its connect is under way
   Connection(Shared& shared, UniqueFd socket, Handshake handshake, bool connecting, std::string remote);
-  ~Connection();
+  ~Connection() override;
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
