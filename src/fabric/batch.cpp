@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <utility>
 
 #include "base/cancellation.hpp"
 #include "base/signal_section.hpp"
-#include "fabric/progress.hpp"
 
 namespace craton::fabric {
 
@@ -24,6 +24,12 @@ constinit thread_local OpenBatch open_batch [[gnu::tls_model("initial-exec")]] =
 
 }  // namespace
 
+Batch::Pause::Pause() noexcept : depth_(std::exchange(open_batch.depth, 0)) {}
+
+Batch::Pause::~Pause() {
+  open_batch.depth = depth_;
+}
+
 Batch::Batch() noexcept {
   ++open_batch.depth;
 }
@@ -34,8 +40,7 @@ Batch::~Batch() {
 
 bool Batch::holds(HoldsBack& holder) noexcept {
   OpenBatch& batch = open_batch;
-  // A handler may run on a thread that waits: nobody would send what it issues.
-  if (batch.depth == 0 || Progress::inside_poll()) return false;
+  if (batch.depth == 0) return false;
   const auto end = batch.holders.begin() + static_cast<std::ptrdiff_t>(batch.count);
   if (std::find(batch.holders.begin(), end, &holder) != end) return true;
   if (batch.count == batch.holders.size()) return false;

@@ -24,6 +24,19 @@ class HoldsBack {
 /// Belongs to a thread; may be nested, then the outermost counts. Costs a few ns where nothing is held back.
 class Batch {
  public:
+  /// For who serves arrivals, perhaps on a thread that waits: no batch is open for as long as it lives.
+  /// Nobody would send what a handler issues.
+  class Pause {
+   public:
+    Pause() noexcept;
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+    ~Pause();
+
+   private:
+    const unsigned depth_;
+  };
+
   Batch() noexcept;
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;

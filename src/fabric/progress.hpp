@@ -28,6 +28,7 @@
 #include "base/clock.hpp"
 #include "base/function_ref.hpp"
 #include "base/unique_fd.hpp"
+#include "fabric/batch.hpp"
 #include "fabric/transport.hpp"
 #include "fabric/types.hpp"
 
@@ -104,6 +105,9 @@ class Progress {
     ~InsidePoll();
     InsidePoll(const InsidePoll&) = delete;
     InsidePoll& operator=(const InsidePoll&) = delete;
+
+   private:
+    const Batch::Pause pause_;
   };
 
  private:

@@ -66,6 +66,25 @@ TEST(Batch, MoreHoldersThanItRemembersAreSentAtOnce) {
   EXPECT_EQ(sent, held);
 }
 
+TEST(Batch, WhoServesIsInNone) {
+  Counting holder;
+  {
+    const Batch together;
+    {
+      const Batch::Pause pause;
+      EXPECT_FALSE(Batch::holds(holder));
+      {
+        const Batch of_the_handler;
+        EXPECT_TRUE(Batch::holds(holder));
+      }
+      EXPECT_EQ(holder.sent, 1);
+    }
+    EXPECT_TRUE(Batch::holds(holder));
+    EXPECT_EQ(holder.sent, 1);
+  }
+  EXPECT_EQ(holder.sent, 2);
+}
+
 TEST(Batch, BelongsToItsThread) {
   Counting holder;
   const Batch together;
