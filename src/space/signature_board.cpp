@@ -14,6 +14,7 @@ namespace craton::space {
 
 namespace {
 
+constexpr std::size_t head_at = 0;
 constexpr std::size_t turn_at = sizeof(std::uint64_t);
 constexpr std::size_t ring_at = fabric::line_bytes;
 constexpr std::size_t least_ring_bytes = std::size_t{256} * 1024;
@@ -104,15 +105,15 @@ bool SignatureBoard::show_more(coherence::Timestamp min_write_ts, std::uint64_t 
 }
 
 void SignatureBoard::set_head() noexcept {
-  std::atomic_ref(*reinterpret_cast<std::uint64_t*>(memory_.data())).store(head_of(first_, next_ - first_));
+  own_word(head_at).store(head_of(first_, next_ - first_));
 }
 
-std::uint64_t SignatureBoard::head() noexcept {
-  return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(memory_.data())).load();
+std::atomic_ref<std::uint64_t> SignatureBoard::own_word(std::size_t offset) noexcept {
+  return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(memory_.data() + offset));
 }
 
 void SignatureBoard::set_turn(std::uint64_t turn) {
-  std::atomic_ref(*reinterpret_cast<std::uint64_t*>(memory_.data() + turn_at)).store(turn);
+  own_word(turn_at).store(turn);
 }
 
 void SignatureBoard::get_turns(std::span<std::uint64_t> turns) {
@@ -139,35 +140,35 @@ bool SignatureBoard::is_whole(std::uint64_t head, std::uint64_t now) const noexc
   return ((written_to - position_of(head)) & position_mask) <= ring_bytes_;
 }
 
-bool SignatureBoard::is_asked(fabric::Rank rank) const noexcept {
-  return asked_[rank];
-}
-
 bool SignatureBoard::look(std::span<View> views) {
   Look look;
   for (View& view : views) {
     view.signature = coherence::Signature(notice_capacity_);  // perhaps nothing was ever released there
-    if (is_asked(view.rank)) look.answers.push_back({.view = &view, .head = view.version, .bytes = {}});
+    if (asked_[view.rank]) look.answers.push_back({.view = &view, .head = view.version, .bytes = {}});
   }
   if (!look.answers.empty()) ask(look);
-  for (Reading& answered : look.answers) answered.view->now = answered.head;
+  bool is_news = false;
+  std::vector<Reading> readings;
+  for (const Reading& answered : look.answers) {
+    View& view = *answered.view;
+    view.now = answered.head;
+    if (view.now == view.version) continue;
+    is_news = true;
+    if (answered.bytes.size() == news_bytes(view.now, view.version)) {
+      const bool whole = view.signature.merge_encoded(answered.bytes);
+      CRATON_ASSERT(whole);
+    } else {
+      readings.push_back({.view = &view, .head = view.now, .bytes = {}});
+    }
+  }
   if (look.answers.size() != views.size()) {
     fabric::Completion got_heads;
     for (View& view : views)
-      if (!is_asked(view.rank)) get_head(view, got_heads);
+      if (!asked_[view.rank]) get_head(view, got_heads);
     coherence::wait_for(fabric_, got_heads);
-  }
-  std::vector<Reading> readings;
-  bool is_news = false;
-  for (View& view : views) {
-    if (view.now == view.version) continue;
-    is_news = true;
-    const auto answered = std::find_if(look.answers.begin(), look.answers.end(),
-                                       [&](const Reading& each) { return each.view == &view; });
-    if (answered != look.answers.end() && answered->bytes.size() == news_bytes(view.now, view.version)) {
-      const bool whole = view.signature.merge_encoded(answered->bytes);
-      CRATON_ASSERT(whole);
-    } else {
+    for (View& view : views) {
+      if (asked_[view.rank] || view.now == view.version) continue;
+      is_news = true;
       readings.push_back({.view = &view, .head = view.now, .bytes = {}});
     }
   }
@@ -249,12 +250,12 @@ void SignatureBoard::answer(fabric::Rank source, const Message& question) noexce
   alignas(Message) std::array<std::byte, fabric::max_message_bytes> payload;
   Message answer = question;
   answer.kind = Message::Kind::answer;
-  answer.head = head();
+  answer.head = own_word(head_at).load();
   std::size_t bytes = news_bytes(answer.head, question.head);
   if (bytes > payload.size() - sizeof answer) bytes = 0;
   std::memcpy(payload.data() + sizeof answer, memory_.data() + offset_of_news(answer.head, question.head),
               bytes);
-  if (!is_whole(answer.head, head())) bytes = 0;
+  if (!is_whole(answer.head, own_word(head_at).load())) bytes = 0;
   std::memcpy(payload.data(), &answer, sizeof answer);
   static_cast<void>(fabric_.send(source, handler_, payload.data(), sizeof answer + bytes));
 }
@@ -281,7 +282,8 @@ void SignatureBoard::get_heads(std::span<View> views) {
 }
 
 void SignatureBoard::get_head(View& view, fabric::Completion& completion) {
-  fabric_.get(&view.now, {.rank = view.rank, .region = region_, .offset = 0}, sizeof view.now, completion);
+  fabric_.get(&view.now, {.rank = view.rank, .region = region_, .offset = head_at}, sizeof view.now,
+              completion);
 }
 
 }  // namespace craton::space

@@ -56,9 +56,8 @@ class SignatureBoard final : public coherence::SignatureExchange {
   struct Message;
 
   void set_head() noexcept;
-  std::uint64_t head() noexcept;
+  std::atomic_ref<std::uint64_t> own_word(std::size_t offset) noexcept;
   void get_head(View& view, fabric::Completion& completion);
-  bool is_asked(fabric::Rank rank) const noexcept;
   void ask(Look& look);
   void read(std::vector<Reading>& readings);
   static void arrived(void* self, fabric::Rank source, const std::byte* payload, std::size_t bytes) noexcept;

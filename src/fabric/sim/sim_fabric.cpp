@@ -26,11 +26,9 @@ SimFabric::~SimFabric() = default;
 Capabilities SimFabric::capabilities(Rank peer) const noexcept {
   const bool own = peer == rank();
   const bool load_store = own || (world_.options_.direct_neighbours && node_of(peer) == node_of(rank()));
-  bool agents_serve = world_.options_.agents_serve && !load_store;
-  if (const auto& timing = world_.options_.timing; timing && !own) {
-    const LogGP& way = node_of(peer) == node_of(rank()) ? timing->neighbours : timing->network;
-    agents_serve = way.one_sided == OneSided::target_cpu;
-  }
+  const bool agents_serve = world_.options_.timing
+                                ? world_.model(rank(), peer).one_sided == OneSided::target_cpu
+                                : world_.options_.agents_serve && !load_store;
   return {.load_store = load_store,
           .native_one_sided = !agents_serve,
           .atomic_domain = AtomicDomain::cpu,

@@ -84,10 +84,10 @@ void Connection::transmit(const FrameHeader& header, std::span<const std::byte> 
   if (!gather || queue_.queued_bytes() >= gathered_bytes) flush_queue();
 }
 
-/// A batch has ended. Who serves arrivals, or issues several, flushes anyway.
+/// A batch has ended. Who serves arrivals flushes anyway.
 void Connection::send_held() noexcept {
   const std::lock_guard lock(lock_);
-  if (!corked_ && !batching_ && !queue_.empty()) flush_queue();
+  if (!corked_ && !queue_.empty()) flush_queue();
 }
 
 void Connection::flush_queue() {
