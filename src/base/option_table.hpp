@@ -178,7 +178,7 @@ inline constexpr std::array option_table = {
              .minimum = 1, .maximum = 16777216},
   OptionSpec{.id = Option::threads, .name = "threads", .type = OptionType::integer, .scope = OptionScope::rank,
              .default_text = "0",
-             .help = "Threads of a shared program on each rank; 0: the rank's share of its node's processors",
+             .help = "Threads of a shared program on each rank; 0: the rank's share of its host's processors, of those that it may use",
              .minimum = 0, .maximum = 512},
   OptionSpec{.id = Option::program_heap, .name = "program-heap", .type = OptionType::bytes, .scope = OptionScope::rank,
              .default_text = "256Gi",

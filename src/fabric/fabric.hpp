@@ -52,6 +52,10 @@ class Fabric {
   Rank rank() const noexcept { return rank_; }
   Rank size() const noexcept { return regions_.size(); }
   virtual Node node_of(Rank rank) const noexcept = 0;
+  /// How many threads each rank of this rank's host can run, so that all have a processor each; 0 if there
+  /// are more ranks than processors. Ranks that only act as if on nodes of their own share their host as
+  /// well.
+  virtual std::uint32_t processors_a_rank() const noexcept = 0;
   virtual Capabilities capabilities(Rank peer) const noexcept = 0;
   /// False once the rank is known to be dead.
   virtual bool alive(Rank peer) const noexcept = 0;

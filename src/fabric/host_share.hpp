@@ -17,6 +17,8 @@ class HostShare {
   void add(const std::string& processors);
 
   Rank ranks() const noexcept { return ranks_; }
+  /// How many each rank can have to itself; 0 if there are more ranks.
+  Rank processors_a_rank() const noexcept { return processors() / ranks_; }
   /// Whether not every rank has a processor of its own.
   bool is_crowded() const noexcept { return ranks_ > processors(); }
   /// Whether no processor is left where each computes on one.

@@ -64,6 +64,7 @@ class WiredFabric final : public Fabric, private TransportEvents {
   Progress& progress() noexcept { return *progress_; }
 
   Node node_of(Rank rank) const noexcept override { return nodes_[rank]; }
+  std::uint32_t processors_a_rank() const noexcept override { return host_.processors_a_rank(); }
   Capabilities capabilities(Rank peer) const noexcept override;
   bool alive(Rank peer) const noexcept override;
   const Clock& clock() const noexcept override { return clock_; }

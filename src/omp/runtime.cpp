@@ -172,7 +172,7 @@ Runtime::Runtime(Platform& platform, const Settings& settings)
   }
   seat_ = seat_of_rank(static_cast<std::uint32_t>(settings_.places.size()), ranks_before, ranks_here);
   spin_.looks = looks_before_sleep;
-  is_crowded_ = std::size_t{ranks_here} * settings_.threads_a_rank > processors().size();
+  is_crowded_ = settings_.threads_a_rank > platform_.fabric().processors_a_rank();
   // Alone on its node, if that is not one of several on a machine.
   number_here_ = ranks_here == 1 ? rank_ : ranks_before;
   if (is_crowded_) spin_.looks = looks_if_crowded;

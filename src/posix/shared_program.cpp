@@ -233,17 +233,11 @@ void* SharedProgram::work(void* self) {
   static_cast<SharedProgram*>(self)->finish(0);
 }
 
-/// As asked for, or this rank's share of its node's processors.
+/// As asked for, or this rank's share of its host's processors, of those that it may use.
 std::uint32_t SharedProgram::threads_a_rank() {
   const auto asked = static_cast<std::uint32_t>(job_->options().integer(Option::threads));
   if (asked != 0) return asked;
-  std::uint32_t ranks_here = 0;
-  const bool one_host =
-      job_->options().flag(Option::isolate_nodes);  // for trying out: they only act as if apart
-  for (fabric::Rank other = 0; other < job_->size(); ++other) {
-    if (one_host || fabric().node_of(other) == fabric().node_of(rank())) ++ranks_here;
-  }
-  return std::max(1U, static_cast<std::uint32_t>(processors().size()) / ranks_here);
+  return std::clamp(fabric().processors_a_rank(), 1U, static_cast<std::uint32_t>(processors().size()));
 }
 
 void SharedProgram::run(Stacks::Body body) {

@@ -18,6 +18,7 @@ TEST(HostShare, RanksOnProcessorsOfTheirOwnAreNotCrowded) {
   share.add(first);
   share.add(tenth);
   EXPECT_EQ(share.ranks(), 2U);
+  EXPECT_EQ(share.processors_a_rank(), 1U);
   EXPECT_FALSE(share.is_crowded());
   EXPECT_TRUE(share.is_full());
 }
@@ -26,6 +27,7 @@ TEST(HostShare, TwoRanksOnOneProcessorAreCrowded) {
   HostShare share;
   share.add(tenth);
   share.add(tenth);
+  EXPECT_EQ(share.processors_a_rank(), 0U);
   EXPECT_TRUE(share.is_crowded());
   EXPECT_TRUE(share.is_full());
 }
@@ -34,11 +36,19 @@ TEST(HostShare, OneRankOfTwoProcessorsLeavesOneFree) {
   HostShare share;
   share.add(both);
   EXPECT_FALSE(share.is_full());
+  EXPECT_EQ(share.processors_a_rank(), 2U);
   share.add(both);
   EXPECT_TRUE(share.is_full());
   EXPECT_FALSE(share.is_crowded());
   share.add(first);
   EXPECT_TRUE(share.is_crowded());
+}
+
+TEST(HostShare, ProcessorsThatAreLeftOverAreNobodys) {
+  HostShare share;
+  share.add(std::string("\x1f", 1));
+  share.add(std::string("\x1f", 1));
+  EXPECT_EQ(share.processors_a_rank(), 2U);
 }
 
 TEST(HostShare, ARankTellsOfAllProcessorsThatItMayUse) {

@@ -132,6 +132,7 @@ class LoneFabric final : public fabric::Fabric {
   std::size_t atomics() const noexcept { return atomics_; }
 
   fabric::Node node_of(Rank /*rank*/) const noexcept override { return 0; }
+  std::uint32_t processors_a_rank() const noexcept override { return 1; }
   fabric::Capabilities capabilities(Rank /*peer*/) const noexcept override {
     return {.load_store = true,
             .native_one_sided = true,

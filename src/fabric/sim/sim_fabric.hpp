@@ -45,6 +45,7 @@ class SimFabric final : public Fabric {
   }
 
   Node node_of(Rank rank) const noexcept override { return rank / world_.options_.ranks_per_node; }
+  std::uint32_t processors_a_rank() const noexcept override { return 1; }
   Capabilities capabilities(Rank peer) const noexcept override;
   bool alive(Rank peer) const noexcept override { return alive_[peer]; }
   const Clock& clock() const noexcept override { return world_.scheduler_.clock(); }
