@@ -68,6 +68,20 @@ void RemoteWords::set_own_exposed(std::uint64_t block, bool value) noexcept {
   store(own_[block].exposed, value ? 1 : 0);
 }
 
+std::uint64_t RemoteWords::exchange_own_link(std::uint64_t block, std::uint64_t expected,
+                                             std::uint64_t desired) noexcept {
+  interleave();
+  const std::uint64_t initial = initial_link(fabric_.rank(), block);
+  std::uint64_t found = expected ^ initial;
+  std::atomic_ref(own_[block].link).compare_exchange_strong(found, desired ^ initial);
+  return found ^ initial;
+}
+std::uint64_t RemoteWords::swap_own_lease(std::uint64_t block, std::uint64_t value) noexcept {
+  interleave();
+  const std::uint64_t initial = initial_lease(fabric_.rank(), block);
+  return std::atomic_ref(own_[block].lease).exchange(value ^ initial) ^ initial;
+}
+
 BlockWords RemoteWords::get(fabric::Rank rank, std::uint64_t block) {
   BlockWords words;
   fabric::Completion completion;
@@ -136,7 +150,7 @@ bool BlockLock::try_lock_own(std::uint64_t block) {
          words_.exchange_link(fabric_.rank(), block, link::unlocked, link::locked) == link::unlocked;
 }
 
-fabric::Rank BlockLock::lock(std::uint64_t block, std::atomic<std::uint32_t>& answer) {
+fabric::Rank BlockLock::lock(std::uint64_t block, std::atomic<std::uint32_t>& answer, Take take) {
   const fabric::Rank self = fabric_.rank();
   const std::uint64_t own = words_.exchange_link(self, block, link::unlocked, link::locked);
   if (own == link::unlocked) return self;
@@ -145,7 +159,7 @@ fabric::Rank BlockLock::lock(std::uint64_t block, std::atomic<std::uint32_t>& an
   for (fabric::Rank at = link::rank(own);;) {
     Counters::add(counters_.lock_hops);
     answer.store(wait, std::memory_order_relaxed);
-    std::uint64_t seen = words_.exchange_link(at, block, link::unlocked, link::to(self));
+    std::uint64_t seen = take(at);
     if (seen == link::unlocked) return at;
     if (!link::is_rank(seen)) {
       const std::uint64_t state = seen;  // also behind one that only tries, which tells who follows it
@@ -167,7 +181,7 @@ fabric::Rank BlockLock::lock(std::uint64_t block, std::atomic<std::uint32_t>& an
   }
 }
 
-bool BlockLock::try_lock(std::uint64_t block, fabric::Rank& before) {
+bool BlockLock::try_lock(std::uint64_t block, fabric::Rank& before, Take take) {
   const fabric::Rank self = fabric_.rank();
   before = self;
   const std::uint64_t own = words_.exchange_link(self, block, link::unlocked, link::locked);
@@ -175,7 +189,7 @@ bool BlockLock::try_lock(std::uint64_t block, fabric::Rank& before) {
   if (!link::is_rank(own)) return false;  // another thread of this rank holds it
   words_.set_own_link(block, link::trying);
   for (fabric::Rank at = link::rank(own);;) {
-    const std::uint64_t seen = words_.exchange_link(at, block, link::unlocked, link::to(self));
+    const std::uint64_t seen = take(at);
     if (seen == link::unlocked) {
       before = at;
       words_.exchange_link(self, block, link::trying, link::locked);  // unless somebody has queued behind us

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/function_ref.hpp"
 #include "coherence/block_words.hpp"
 #include "coherence/counters.hpp"
 #include "coherence/interleaver.hpp"
@@ -49,6 +50,11 @@ class RemoteWords {
   void set_own_lease(std::uint64_t block, std::uint64_t value) noexcept;
   void set_own_write_ts(std::uint64_t block, Timestamp value) noexcept;
   void set_own_exposed(std::uint64_t block, bool value) noexcept;
+  // What others do by the functions below, for message handlers, which must not wait. All return what the
+  // word was.
+  std::uint64_t exchange_own_link(std::uint64_t block, std::uint64_t expected,
+                                  std::uint64_t desired) noexcept;
+  std::uint64_t swap_own_lease(std::uint64_t block, std::uint64_t value) noexcept;
 
   // ---- Any rank's, also this one's. All block. \throws Error peer_lost
 
@@ -121,6 +127,9 @@ class BlockLock {
   };
   /// Sends an answer as a message. Its receiver stores it in the block's `answer`.
   using Tell = void (*)(void* context, fabric::Rank to, std::uint64_t block, Answer answer);
+  /// Gets the link of a rank on the way from unlocked to this rank's, as RemoteWords::exchange_link does, and
+  /// perhaps more where that succeeds. Blocks. \returns what the link was
+  using Take = FunctionRef<std::uint64_t(fabric::Rank at)>;
 
   BlockLock(fabric::Fabric& fabric, Interleaver& waits, RemoteWords& words, Counters& counters, Tell tell,
             void* context) noexcept
@@ -131,15 +140,25 @@ class BlockLock {
   /// Takes the lock if nobody has it now, wherever it is; fails only if somebody had it, or awaited it, in
   /// the meantime. Blocks for the network only, and while others try. \param before gets the rank that had it
   /// before, if it was taken
-  bool try_lock(std::uint64_t block, fabric::Rank& before);
+  bool try_lock(std::uint64_t block, fabric::Rank& before, Take take);
+  bool try_lock(std::uint64_t block, fabric::Rank& before) {
+    return try_lock(block, before, [this, block](fabric::Rank at) { return try_take(at, block); });
+  }
   /// Takes the lock. Blocks. \param answer set by the message of the rank before us
   /// \returns the rank that had it before; this rank, if that was us. \throws Error peer_lost
-  fabric::Rank lock(std::uint64_t block, std::atomic<std::uint32_t>& answer);
+  fabric::Rank lock(std::uint64_t block, std::atomic<std::uint32_t>& answer, Take take);
+  fabric::Rank lock(std::uint64_t block, std::atomic<std::uint32_t>& answer) {
+    return lock(block, answer, [this, block](fabric::Rank at) { return try_take(at, block); });
+  }
   void unlock(std::uint64_t block);
   /// A moment, for who waits for what is over soon and tells nobody. \throws Error peer_lost
   void pause();
 
  private:
+  std::uint64_t try_take(fabric::Rank at, std::uint64_t block) {
+    return words_.exchange_link(at, block, link::unlocked, link::to(fabric_.rank()));
+  }
+
   fabric::Fabric& fabric_;
   Interleaver& waits_;
   RemoteWords& words_;

@@ -1,6 +1,7 @@
 #include "coherence/lease_release.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <iterator>
 #include <mutex>
@@ -21,6 +22,14 @@ std::vector<fabric::Rank> others_of(const fabric::Fabric& fabric) {
   for (fabric::Rank rank = 0; rank < fabric.size(); ++rank)
     if (rank != fabric.rank()) others.push_back(rank);
   return others;
+}
+
+/// The ranks whose agents would serve each one-sided operation.
+std::vector<bool> asked_of(const fabric::Fabric& fabric) {
+  std::vector<bool> asked;
+  for (fabric::Rank rank = 0; rank < fabric.size(); ++rank)
+    asked.push_back(!fabric.capabilities(rank).native_one_sided);
+  return asked;
 }
 
 }  // namespace
@@ -51,6 +60,7 @@ LeaseRelease::LeaseRelease(fabric::Fabric& fabric, fabric::HandlerId handler, Si
     : fabric_(fabric),
       others_(others_of(fabric)),
       handler_(handler),
+      asked_(asked_of(fabric)),
       waits_(fabric, dials.parallel_releases),
       exchange_(exchange),
       learnt_turns_(std::make_unique<std::atomic<std::uint64_t>[]>(fabric.size())),
@@ -430,15 +440,41 @@ void LeaseRelease::send(Message kind, fabric::Rank to, SegmentId segment, std::u
       fabric_.send(to, handler_, &message, sizeof message));  // to the dead: who waits will notice
 }
 
+/// The bytes first, what does not fit beside the words.
+void LeaseRelease::send_taken(fabric::Rank to, SegmentId segment, std::uint64_t block, std::uint64_t taking,
+                              const TakenWords& words, std::span<const std::byte> bytes) noexcept {
+  alignas(BlockMessage) std::array<std::byte, fabric::max_message_bytes> payload;
+  constexpr std::size_t head_bytes = sizeof(BlockMessage);
+  constexpr std::size_t rest_most = payload.size() - head_bytes - sizeof words;
+  BlockMessage message{.kind = Message::taken_bytes, .segment = segment, .block = block, .value = taking};
+  while (bytes.size() > rest_most) {
+    const std::size_t count = std::min(bytes.size(), payload.size() - head_bytes);
+    std::memcpy(payload.data(), &message, head_bytes);
+    std::memcpy(payload.data() + head_bytes, bytes.data(), count);
+    static_cast<void>(fabric_.send(to, handler_, payload.data(), head_bytes + count));
+    bytes = bytes.subspan(count);
+  }
+  message.kind = Message::taken;
+  std::memcpy(payload.data(), &message, head_bytes);
+  std::memcpy(payload.data() + head_bytes, &words, sizeof words);
+  if (!bytes.empty()) std::memcpy(payload.data() + head_bytes + sizeof words, bytes.data(), bytes.size());
+  static_cast<void>(fabric_.send(to, handler_, payload.data(), head_bytes + sizeof words + bytes.size()));
+}
+
 void LeaseRelease::arrived(void* self, fabric::Rank source, const std::byte* payload,
                            std::size_t bytes) noexcept {
   auto& space = *static_cast<LeaseRelease*>(self);
   BlockMessage message{};
-  CRATON_ASSERT(bytes == sizeof message);
+  CRATON_ASSERT(bytes >= sizeof message);
   std::memcpy(&message, payload, sizeof message);
   CRATON_ASSERT(message.segment < space.segments_.size());
-  LeaseSegment& segment = space.segments_[message.segment];
-  CRATON_ASSERT(message.block < segment.blocks());
+  CRATON_ASSERT(message.block < space.segments_[message.segment].blocks());
+  space.handle(source, message, {payload + sizeof message, bytes - sizeof message});
+}
+
+void LeaseRelease::handle(fabric::Rank source, const BlockMessage& message,
+                          std::span<const std::byte> rest) noexcept {
+  LeaseSegment& segment = segments_[message.segment];
   Block& block = segment.states_[message.block];
   switch (message.kind) {
     case Message::lock_answer:
@@ -446,17 +482,36 @@ void LeaseRelease::arrived(void* self, fabric::Rank source, const std::byte* pay
       break;
     case Message::drop:
       segment.drop_by_message(message.block);
-      space.send(Message::dropped, source, message.segment, message.block, 0);
+      send(Message::dropped, source, message.segment, message.block, 0);
       break;
     case Message::share:
-      space.send(Message::shared, source, message.segment, message.block,
-                 segment.end_sole(message.block, block));
+      send(Message::shared, source, message.segment, message.block, segment.end_sole(message.block, block));
       break;
     case Message::shared:
       block.shared_ts.store(message.value, std::memory_order_release);
       break;
     case Message::dropped:
       block.acks_due.fetch_sub(1, std::memory_order_acq_rel);
+      break;
+    case Message::take:
+    case Message::take_with_bytes:
+      segment.give_home(source, message.block, message.value, message.kind == Message::take_with_bytes);
+      break;
+    case Message::taken_bytes:
+      takings_.answered(message.value, [&](Taking& taking) { taking.receive(rest); });
+      break;
+    case Message::taken: {
+      TakenWords words;
+      CRATON_ASSERT(rest.size() >= sizeof words);
+      std::memcpy(&words, rest.data(), sizeof words);
+      takings_.answered(message.value, [&](Taking& taking) {
+        taking.receive(rest.subspan(sizeof words));
+        taking.answer(words);
+      });
+      break;
+    }
+    case Message::moved:
+      segment.has_moved(message.block, message.value);
       break;
   }
 }

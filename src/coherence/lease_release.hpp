@@ -45,6 +45,7 @@
 #include "coherence/signature.hpp"
 #include "coherence/signature_exchange.hpp"
 #include "coherence/sites.hpp"
+#include "coherence/taking.hpp"
 #include "fabric/fabric.hpp"
 #include "fiber/fiber.hpp"
 #include "vm/page_table.hpp"
@@ -180,6 +181,11 @@ class LeaseRelease {
     dropped,      ///< the answer
     share,        ///< others want copies of a block that is yours alone
     shared,       ///< the answer: `value` is what LeaseSegment::end_sole returned
+    take,         ///< I want the lock and the home: `value` is Taking::number, as in what answers it
+    take_with_bytes,
+    taken_bytes,  ///< some of them
+    taken,        ///< the answer: TakenWords, and the rest of the bytes
+    moved,        ///< I have all that I need of your copy: `value` is the time for lease::moved_at
   };
   struct BlockMessage {
     Message kind;
@@ -189,6 +195,12 @@ class LeaseRelease {
   };
 
   static void arrived(void* self, fabric::Rank source, const std::byte* payload, std::size_t bytes) noexcept;
+  void handle(fabric::Rank source, const BlockMessage& message, std::span<const std::byte> rest) noexcept;
+  /// Whether a home at a rank is taken by messages.
+  bool asks(fabric::Rank rank) const noexcept { return asked_[rank]; }
+  Taking::All& takings() noexcept { return takings_; }
+  void send_taken(fabric::Rank to, SegmentId segment, std::uint64_t block, std::uint64_t taking,
+                  const TakenWords& words, std::span<const std::byte> bytes) noexcept;
   void send(Message kind, fabric::Rank to, SegmentId segment, std::uint64_t block, std::uint64_t value);
   void publish_all(const Turn& turn, bool is_at_place, std::vector<WriteNotice>& notices);
   bool publish(bool is_at_place, bool shows_all);
@@ -215,6 +227,8 @@ class LeaseRelease {
   fabric::Fabric& fabric_;
   const std::vector<fabric::Rank> others_;
   const fabric::HandlerId handler_;
+  const std::vector<bool> asked_;  ///< by rank: asks()
+  Taking::All takings_;
   Counters counters_;
   Interleaver waits_;
   AppendOnly<LeaseSegment, segments_at_most> segments_;

@@ -33,6 +33,7 @@ namespace craton::coherence {
 
 class Exclusive;
 class LeaseRelease;
+class Taking;
 
 /// Which rank is the home of each block at first.
 struct InitialHomes {
@@ -223,10 +224,6 @@ class LeaseSegment final : public vm::FaultHandler {
     Timestamp published_ts = 0;  ///< when the home was written last
     Timestamp leased_until = 0;  ///< until when others may use copies
   };
-  Taken take_home(std::uint64_t index, Block& block);
-  Taken take_home_from(fabric::Rank home, std::uint64_t index, Block& block, bool in_place);
-  void publish_taken(std::uint64_t index, Block& block, const Taken& taken,
-                     std::vector<WriteNotice>& notices);
   void publish_at_home(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
   Taken fetch_fixed_home(std::uint64_t index, Block& block);
   void publish_at_fixed_home(std::uint64_t index, Block& block, const Taken& taken,
@@ -240,6 +237,22 @@ class LeaseSegment final : public vm::FaultHandler {
   void merge(std::uint64_t index, fabric::Rank there, const std::byte* incoming);
   void note_writes(std::uint64_t index, bool others_wrote) noexcept;
   void list_dirty(std::uint64_t index, Block& block);
+
+  // Homes that go to another rank (lease_segment_take.cpp).
+  /// A block's bytes come with the answer of its home, if they are no more.
+  static constexpr std::size_t told_bytes = fabric::max_message_bytes;
+  Taken take_home(std::uint64_t index, Block& block);
+  Taken take_home_from(fabric::Rank home, std::uint64_t index, Block& block, Taking& taking,
+                       std::byte* incoming);
+  bool is_to_bring_bytes(const Block& block) const noexcept;
+  std::uint64_t try_take(fabric::Rank at, std::uint64_t index, Taking& taking);
+  void close_home(fabric::Rank home, std::uint64_t index, Taking& taking, std::byte* to);
+  void begin_move(fabric::Rank home, std::uint64_t index, Taking& taking, Timestamp write_ts);
+  void end_move(fabric::Rank home, std::uint64_t index, Taking& taking);
+  void publish_taken(std::uint64_t index, Block& block, const Taken& taken,
+                     std::vector<WriteNotice>& notices);
+  void give_home(fabric::Rank to, std::uint64_t index, std::uint64_t taking, bool with_bytes) noexcept;
+  void has_moved(std::uint64_t index, Timestamp write_ts) noexcept;
 
   // Strength (lease_segment_strength.cpp).
   void become_home(std::uint64_t index, std::vector<WriteNotice>& notices);

@@ -28,6 +28,7 @@
 
 #include "coherence/lease_release.hpp"
 #include "coherence/lease_segment.hpp"
+#include "coherence/taking.hpp"
 
 namespace craton::coherence {
 
@@ -61,8 +62,10 @@ void LeaseSegment::disturbed(Block& block) noexcept {
 /// for an atomic update. \returns false: it is being taken by another rank
 bool LeaseSegment::take_ahead(std::uint64_t index, Block& block) {
   fabric::Rank home = fabric_.rank();
-  if (!lock_.try_lock(index, home)) return false;
-  const Taken taken = take_home_from(home, index, block, true);
+  Taking taking(space_.takings(), data(index));
+  const auto take = [&](fabric::Rank at) { return try_take(at, index, taking); };
+  if (!lock_.try_lock(index, home, take)) return false;
+  const Taken taken = take_home_from(home, index, block, taking, data(index));
   const Timestamp published_ts = std::max<Timestamp>(taken.published_ts, 1);
   const bool looks = dials_.probe_one_in != 0 && ++block.unlooked >= dials_.probe_one_in / looks_a_probe;
   if (looks) block.unlooked = 0;

@@ -8,7 +8,6 @@
 #include "base/events.hpp"
 #include "coherence/lease_release.hpp"
 #include "coherence/lease_segment.hpp"
-#include "fabric/batch.hpp"
 
 namespace craton::coherence {
 
@@ -343,102 +342,6 @@ bool LeaseSegment::merge_and_move(std::uint64_t index, Block& block, std::vector
 
 void LeaseSegment::renew_published_twin(std::uint64_t index) noexcept {
   if (has_published_twins()) std::memcpy(twin(index), data(index), block_bytes_);
-}
-
-/// Takes the lock from the home elsewhere, and what it has published, into which the writes of this rank are
-/// merged. That is here already where nobody else has written the block since the copy was made. From then on
-/// nobody has the home, until publish_taken().
-LeaseSegment::Taken LeaseSegment::take_home(std::uint64_t index, Block& block) {
-  expect_arrival(index, block);
-  const fabric::Rank home = lock_.lock(index, block.answer);
-  return take_home_from(home, index, block, false);
-}
-
-/// With `busy` and the block's lock, which that rank had before.
-/// \param in_place of a block that is not dirty: what comes may be read here while it comes
-LeaseSegment::Taken LeaseSegment::take_home_from(fabric::Rank home, std::uint64_t index, Block& block,
-                                                 bool in_place) {
-  CRATON_ASSERT(home != fabric_.rank());
-  // What the home says is the same as long as we have its lock; only leases may be extended until it is
-  // closed. So all is asked for at once, but for the bytes of a block that, as far as we know, nobody has
-  // written yet, or only this rank writes while it has a copy: those may be here already.
-  std::optional<ScratchPool::Buffer> buffer;
-  std::byte* const incoming = in_place ? data(index) : buffer.emplace(scratch_).data();
-  const bool with_bytes = fast() && block.copy_write_ts != 0 && !block.alone && !in_place;
-  BlockWords words;
-  std::uint64_t old_lease = 0;
-  {
-    fabric::Completion asked;
-    const fabric::Batch together;
-    words_.start_swap_lease(home, index, lease::closed, old_lease, asked);
-    words_.start_get(home, index, words, asked);
-    if (with_bytes) start_get_bytes(home, published_region(), index, incoming, asked);
-    waits_.wait(asked);
-  }
-  words_.decode(home, index, words);
-  old_lease = words_.decode_lease(home, index, old_lease);
-  CRATON_ASSERT(lease::is_open(old_lease));
-  // What was asked for at once may be of before and after the end of a sole copy.
-  const bool was_sole = ((old_lease | words.lease) & lease::was_sole) != 0;
-  // It is so as long as we have the lock.
-  const bool is_kept = lease::is_kept(old_lease);
-  const bool is_sole = lease::is_sole(old_lease) || lease::is_sole(words.lease);
-  if (is_sole && !is_kept) static_cast<void>(share(home, index));
-  if (was_sole) words = words_.get(home, index);
-  const bool is_zero = (old_lease & lease::written) == 0 && (has_published_twins() || words.exposed == 0);
-  // Others write it too, and will again.
-  if (!is_zero) block.sole_delay = std::max(block.sole_delay, sole_delay_after(block));
-  // While this rank has the lock; without leases the copy may be older than it says.
-  block.alone = has_published_twins() && !directory() && !is_zero && words.write_ts == block.copy_write_ts;
-  // A block that nobody has published is zero bytes here too, but for what this rank has written.
-  if (!is_zero && !block.alone) {
-    if (!with_bytes || was_sole || is_kept)
-      get_bytes(home, is_kept ? data_region_ : published_region(), index, incoming);
-    // Where homes do not keep what they have published, the writes of this moment are taken as well, and the
-    // home's twin is made of them.
-    if (!has_published_twins() && words.exposed != 0) {
-      put_bytes(home, twin_region_, index, 0, incoming, block_bytes_);
-      Counters::add(counters_.copied_back);
-    }
-  }
-  const Timestamp write_ts =
-      checked_timestamp(std::max({lease::time(old_lease), words.write_ts, space_.min_write_ts_.load()}) + 1);
-  // The home goes on while we merge.
-  std::uint64_t closed_lease = 0;
-  fabric::Completion told;
-  words_.start_swap_lease(home, index, lease::moved_at(write_ts), closed_lease, told);
-  if (block.alone || is_zero) {
-    if (block.alone) Counters::add(counters_.merged_alone);
-    if (events::wants(events::sharing) && block.dirty) [[unlikely]]
-      note_writes(index, false);
-  } else if (block.dirty) {
-    merge(index, home, incoming);
-  } else if (!in_place) {
-    std::memcpy(data(index), incoming, block_bytes_);
-  }
-  waits_.wait(told);
-  const std::uint64_t asked = old_lease | words_.decode_lease(home, index, closed_lease);
-  if ((asked & lease::awaited) != 0 && fabric_.wake(home) != fabric::Status::ok) throw_lost(fabric_);
-  return {.from = home,
-          .write_ts = write_ts,
-          .updater = words.updater,
-          .published_ts = words.write_ts,
-          .leased_until = lease::time(old_lease)};
-}
-
-/// The home is here now: what is in the copy is published.
-void LeaseSegment::publish_taken(std::uint64_t index, Block& block, const Taken& taken,
-                                 std::vector<WriteNotice>& notices) {
-  words_.set_own_updater(index, taken.updater);
-  words_.set_own_write_ts(index, taken.write_ts);
-  words_.set_own_lease(index,
-                       lease::open_until(checked_timestamp(taken.write_ts + dials_.lease)) | lease::written);
-  publish(index, block, fabric_.rank(), taken.write_ts, notices);
-  if (directory()) {
-    const std::uint64_t sharers = words_.swap_sharers(taken.from, index, 0);
-    invalidate_sharers(index, block, sharers, taken.from);
-  }
-  lock_.unlock(index);
 }
 
 /// The home is here and locked: its bytes of this moment are published.

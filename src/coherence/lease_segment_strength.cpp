@@ -7,6 +7,7 @@
 #include "base/assert.hpp"
 #include "coherence/lease_release.hpp"
 #include "coherence/lease_segment.hpp"
+#include "coherence/taking.hpp"
 
 namespace craton::coherence {
 
@@ -29,15 +30,19 @@ void LeaseSegment::become_home(std::uint64_t index, std::vector<WriteNotice>& no
     publish_at_home(index, block, notices);
     return lock_.unlock(index);
   }
-  const fabric::Rank home = lock_.lock(index, block.answer);
+  settle(index, block);
+  Taking taking(space_.takings(), nullptr);
+  const fabric::Rank home =
+      lock_.lock(index, block.answer, [&](fabric::Rank at) { return try_take(at, index, taking); });
   CRATON_ASSERT(home != fabric_.rank());
-  const std::uint64_t old_lease = words_.swap_lease(home, index, lease::closed);
-  CRATON_ASSERT(lease::is_open(old_lease));
-  const BlockWords words = words_.get(home, index);
-  const Timestamp write_ts =
-      checked_timestamp(std::max({lease::time(old_lease), words.write_ts, space_.min_write_ts_.load()}) + 1);
-  words_.swap_lease(home, index, lease::moved_at(write_ts));
-  publish_taken(index, block, {.from = home, .write_ts = write_ts, .updater = words.updater}, notices);
+  close_home(home, index, taking, nullptr);
+  const TakenWords& taken = taking.taken;
+  CRATON_ASSERT(lease::is_open(taken.lease));
+  const Timestamp write_ts = checked_timestamp(
+      std::max({lease::time(taken.lease), taken.write_ts, space_.min_write_ts_.load()}) + 1);
+  begin_move(home, index, taking, write_ts);
+  end_move(home, index, taking);
+  publish_taken(index, block, {.from = home, .write_ts = write_ts, .updater = taken.updater}, notices);
 }
 
 /// Under its state lock: the home is elsewhere and has been written at the time. Our copy is older.

@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "base/assert.hpp"
-#include "base/scope_exit.hpp"
 #include "coherence/block_lock.hpp"
 
 namespace craton::space {
@@ -42,9 +41,8 @@ struct SignatureBoard::Reading {
   std::vector<std::byte> bytes;
 };
 
-/// A thread's, which waits for answers. The rest under looks_lock_ until there is none missing.
+/// A thread's, which waits for answers.
 struct SignatureBoard::Look {
-  std::uint64_t id = 0;
   std::vector<Reading> answers;  ///< what was new, of each that was asked
   std::atomic<std::size_t> missing{0};
 };
@@ -211,19 +209,11 @@ void SignatureBoard::read(std::vector<Reading>& readings) {
 /// Asks all of a look, and waits for their answers.
 void SignatureBoard::ask(Look& look) {
   look.missing.store(look.answers.size(), std::memory_order_relaxed);
-  {
-    const std::lock_guard lock(looks_lock_);
-    look.id = next_look_++;
-    looks_.emplace(look.id, &look);
-  }
-  const ScopeExit forget([&]() noexcept {
-    const std::lock_guard lock(looks_lock_);
-    looks_.erase(look.id);
-  });
+  const fabric::Questions<Look>::Asked asked(looks_, look);
   for (std::uint32_t i = 0; i < look.answers.size(); ++i) {
     const View& view = *look.answers[i].view;
     const Message question{
-        .kind = Message::Kind::question, .index = i, .look = look.id, .head = view.version};
+        .kind = Message::Kind::question, .index = i, .look = asked.number(), .head = view.version};
     if (fabric_.send(view.rank, handler_, &question, sizeof question) != fabric::Status::ok)
       coherence::throw_lost(fabric_);
   }
@@ -263,16 +253,14 @@ void SignatureBoard::answer(fabric::Rank source, const Message& question) noexce
 /// In a handler. Who has asked may have gone, since a rank has died.
 void SignatureBoard::take_answer(fabric::Rank source, const Message& answer,
                                  std::span<const std::byte> news) noexcept {
-  const std::lock_guard lock(looks_lock_);
-  const auto found = looks_.find(answer.look);
-  if (found == looks_.end()) return;
-  Look& look = *found->second;
-  CRATON_ASSERT(answer.index < look.answers.size());
-  Reading& reading = look.answers[answer.index];
-  CRATON_ASSERT(reading.view->rank == source);
-  reading.head = answer.head;
-  reading.bytes.assign(news.begin(), news.end());
-  look.missing.fetch_sub(1, std::memory_order_release);
+  looks_.answered(answer.look, [&](Look& look) {
+    CRATON_ASSERT(answer.index < look.answers.size());
+    Reading& reading = look.answers[answer.index];
+    CRATON_ASSERT(reading.view->rank == source);
+    reading.head = answer.head;
+    reading.bytes.assign(news.begin(), news.end());
+    look.missing.fetch_sub(1, std::memory_order_release);
+  });
 }
 
 void SignatureBoard::get_heads(std::span<View> views) {

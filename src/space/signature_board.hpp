@@ -19,13 +19,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <mutex>
 #include <span>
 #include <vector>
 
 #include "coherence/signature_exchange.hpp"
 #include "fabric/fabric.hpp"
+#include "fabric/questions.hpp"
 #include "fabric/region_memory.hpp"
 #include "fiber/fiber.hpp"
 
@@ -83,9 +82,7 @@ class SignatureBoard final : public coherence::SignatureExchange {
 
   std::vector<bool> asked_;  ///< by rank: whether by messages
 
-  std::mutex looks_lock_;
-  std::uint64_t next_look_ = 0;
-  std::map<std::uint64_t, Look*> looks_;  ///< of threads that wait for answers
+  fabric::Questions<Look> looks_;  ///< of threads that wait for answers
 };
 
 }  // namespace craton::space

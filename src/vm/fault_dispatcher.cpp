@@ -306,7 +306,7 @@ template <std::size_t... level>
 constexpr std::array<Handler, sizeof...(level)> make_entries(std::index_sequence<level...> /*levels*/) {
   return {&entry<level>...};
 }
-constexpr auto entries = make_entries(std::make_index_sequence<levels_most>());
+constexpr auto handlers_by_level = make_entries(std::make_index_sequence<levels_most>());
 
 // ---- Installing
 
@@ -321,7 +321,7 @@ struct sigaction action_of(int signal) {
 std::size_t level_on_top(const struct sigaction& action) noexcept {
   std::size_t level = 0;
   while (level < levels_most &&
-         ((action.sa_flags & SA_SIGINFO) == 0 || action.sa_sigaction != entries[level]))
+         ((action.sa_flags & SA_SIGINFO) == 0 || action.sa_sigaction != handlers_by_level[level]))
     ++level;
   return level;
 }
@@ -344,7 +344,7 @@ void install(int signal) {
   // Before the handler can run.
   levels[level].set_before(now);
   struct sigaction action {};
-  action.sa_sigaction = entries[level];
+  action.sa_sigaction = handlers_by_level[level];
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
   // Other signals wait until the fault is handled: their handlers might touch the very block that is being
   // changed. Those that an instruction causes cannot wait.

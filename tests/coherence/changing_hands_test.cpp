@@ -54,7 +54,8 @@ class Grid {
 
  private:
   static void add_to_all(SimRank& rank, std::uint64_t expected) {
-    for (std::uint64_t offset = 0; offset < blocks * block_bytes; offset += block_bytes / 4) {
+    constexpr std::uint64_t step = block_bytes / 4;
+    for (std::uint64_t offset = step - sizeof(std::uint64_t); offset < blocks * block_bytes; offset += step) {
       std::uint64_t word = 0;
       rank.load(0, offset, &word, sizeof word);
       EXPECT_EQ(word, expected) << "at " << offset;

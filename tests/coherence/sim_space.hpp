@@ -88,6 +88,7 @@ class SimRank {
   ~SimRank();
 
   LeaseRelease& protocol() noexcept { return protocol_; }
+  space::SignatureBoard& board() noexcept { return board_; }
   Exclusive& exclusive() noexcept { return exclusive_; }
   space::Barrier& barrier() noexcept { return barrier_; }
   space::Mutexes& mutexes() noexcept { return mutexes_; }

@@ -34,7 +34,8 @@ struct Turn {
 /// \returns what failed
 inline std::string take_steps(std::uint64_t seed, fabric::Rank ranks, const SegmentShape& shape,
                               const std::vector<std::vector<Turn>>& steps) {
-  fabric::sim::World world({.size = ranks, .seed = seed, .stack_bytes = 128 * 1024});
+  fabric::sim::World world(
+      {.size = ranks, .seed = seed, .agents_serve = seed % 2 == 0, .stack_bytes = 128 * 1024});
   std::vector<std::unique_ptr<SimRank>> all(ranks);
   std::vector<fabric::sim::SimFabric*> fabrics(ranks);
   std::vector<std::size_t> left;

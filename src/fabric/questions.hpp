@@ -1,0 +1,52 @@
+/// \file
+/// Questions to other ranks, asked and answered by messages: who waits for what. A thread keeps what its
+/// question is about on its stack; the handler of answers finds it by a number that went along.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+namespace craton::fabric {
+
+/// \tparam Question what an answer is written to
+template <typename Question>
+class Questions {
+ public:
+  /// One that answers are awaited for, as long as it lives: who has asked may give up, since a rank has died.
+  class Asked {
+   public:
+    Asked(Questions& all, Question& question) : all_(all) {
+      const std::lock_guard lock(all_.lock_);
+      number_ = all_.next_++;
+      all_.asked_.emplace(number_, &question);
+    }
+    Asked(const Asked&) = delete;
+    Asked& operator=(const Asked&) = delete;
+    ~Asked() {
+      const std::lock_guard lock(all_.lock_);
+      all_.asked_.erase(number_);
+    }
+    std::uint64_t number() const noexcept { return number_; }
+
+   private:
+    Questions& all_;
+    std::uint64_t number_ = 0;
+  };
+
+  /// In a handler: calls `take` with the question of that number, unless nobody awaits answers to it any
+  /// more.
+  template <typename Take>
+  void answered(std::uint64_t number, Take take) {
+    const std::lock_guard lock(lock_);
+    if (const auto found = asked_.find(number); found != asked_.end()) take(*found->second);
+  }
+
+ private:
+  std::mutex lock_;
+  std::uint64_t next_ = 0;
+  std::map<std::uint64_t, Question*> asked_;
+};
+
+}  // namespace craton::fabric
