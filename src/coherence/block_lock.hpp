@@ -130,6 +130,10 @@ class BlockLock {
   /// Gets the link of a rank on the way from unlocked to this rank's, as RemoteWords::exchange_link does, and
   /// perhaps more where that succeeds. Blocks. \returns what the link was
   using Take = FunctionRef<std::uint64_t(fabric::Rank at)>;
+  /// A Take that does no more.
+  std::uint64_t try_take(fabric::Rank at, std::uint64_t block) {
+    return words_.exchange_link(at, block, link::unlocked, link::to(fabric_.rank()));
+  }
 
   BlockLock(fabric::Fabric& fabric, Interleaver& waits, RemoteWords& words, Counters& counters, Tell tell,
             void* context) noexcept
@@ -155,10 +159,6 @@ class BlockLock {
   void pause();
 
  private:
-  std::uint64_t try_take(fabric::Rank at, std::uint64_t block) {
-    return words_.exchange_link(at, block, link::unlocked, link::to(fabric_.rank()));
-  }
-
   fabric::Fabric& fabric_;
   Interleaver& waits_;
   RemoteWords& words_;

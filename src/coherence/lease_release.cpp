@@ -24,14 +24,6 @@ std::vector<fabric::Rank> others_of(const fabric::Fabric& fabric) {
   return others;
 }
 
-/// The ranks whose agents would serve each one-sided operation.
-std::vector<bool> asked_of(const fabric::Fabric& fabric) {
-  std::vector<bool> asked;
-  for (fabric::Rank rank = 0; rank < fabric.size(); ++rank)
-    asked.push_back(!fabric.capabilities(rank).native_one_sided);
-  return asked;
-}
-
 }  // namespace
 
 /// With the release fence, where segments are causal: see SignatureExchange::set_turn.
@@ -60,7 +52,7 @@ LeaseRelease::LeaseRelease(fabric::Fabric& fabric, fabric::HandlerId handler, Si
     : fabric_(fabric),
       others_(others_of(fabric)),
       handler_(handler),
-      asked_(asked_of(fabric)),
+      asked_(fabric::ranks_to_ask(fabric)),
       waits_(fabric, dials.parallel_releases),
       exchange_(exchange),
       learnt_turns_(std::make_unique<std::atomic<std::uint64_t>[]>(fabric.size())),

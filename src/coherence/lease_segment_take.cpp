@@ -35,7 +35,7 @@ bool LeaseSegment::is_to_bring_bytes(const Block& block) const noexcept {
 
 /// BlockLock::Take.
 std::uint64_t LeaseSegment::try_take(fabric::Rank at, std::uint64_t index, Taking& taking) {
-  if (!space_.asks(at)) return words_.exchange_link(at, index, link::unlocked, link::to(fabric_.rank()));
+  if (!space_.asks(at)) return lock_.try_take(at, index);
   taking.ask();
   const bool with_bytes = taking.wants_bytes() && has_published_twins() && block_bytes_ <= told_bytes;
   space_.send(with_bytes ? LeaseRelease::Message::take_with_bytes : LeaseRelease::Message::take, at, id_,
@@ -97,7 +97,7 @@ LeaseSegment::Taken LeaseSegment::take_home_from(fabric::Rank home, std::uint64_
                                                  Taking& taking, std::byte* incoming) {
   CRATON_ASSERT(home != fabric_.rank());
   const bool in_place = incoming == data(index);
-  close_home(home, index, taking, !in_place && is_to_bring_bytes(block) ? incoming : nullptr);
+  close_home(home, index, taking, !in_place && taking.wants_bytes() ? incoming : nullptr);
   TakenWords& taken = taking.taken;
   CRATON_ASSERT(lease::is_open(taken.lease));
   const bool was_sole = (taken.lease & lease::was_sole) != 0;
@@ -174,13 +174,11 @@ void LeaseSegment::give_home(fabric::Rank to, std::uint64_t index, std::uint64_t
     words.write_ts = words_.own_write_ts(index);
     words.exposed = words_.own_exposed(index) ? 1 : 0;
     words.updater = words_.own_updater(index);
+    const std::uint64_t marks = words.lease & (lease::written | lease::was_sole);
     // The twin of one that was sole may be made at this moment, by another thread.
-    const bool is_kept = lease::is_kept(words.lease);
-    const bool is_plain = is_kept || !lease::is_sole(words.lease);
-    if (with_bytes && is_plain && (words.lease & lease::written) != 0 &&
-        (words.lease & lease::was_sole) == 0) {
+    if (with_bytes && marks == lease::written) {
       words.has_bytes = 1;
-      bytes = {is_kept ? data(index) : twin(index), block_bytes_};
+      bytes = {lease::is_kept(words.lease) ? data(index) : twin(index), block_bytes_};
     }
   }
   space_.send_taken(to, id_, index, taking, words, bytes);

@@ -7,8 +7,20 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <vector>
+
+#include "fabric/fabric.hpp"
 
 namespace craton::fabric {
+
+/// By rank: whether its agent would serve each one-sided operation, so that one question costs less than two
+/// of them.
+inline std::vector<bool> ranks_to_ask(const Fabric& fabric) {
+  std::vector<bool> asked;
+  for (Rank rank = 0; rank < fabric.size(); ++rank)
+    asked.push_back(!fabric.capabilities(rank).native_one_sided);
+  return asked;
+}
 
 /// \tparam Question what an answer is written to
 template <typename Question>

@@ -66,10 +66,9 @@ SignatureBoard::SignatureBoard(fabric::Fabric& fabric, fabric::RegionId region, 
       ring_bytes_(std::bit_ceil(std::max(least_ring_bytes, 8 * max_bytes_))),
       memory_("craton signatures", ring_at + ring_bytes_),
       first_(shown_bytes),
-      next_(shown_bytes) {
+      next_(shown_bytes),
+      asked_(fabric::ranks_to_ask(fabric)) {
   CRATON_ASSERT(2 * max_bytes_ < std::size_t{1} << size_bits);
-  for (fabric::Rank rank = 0; rank < fabric_.size(); ++rank)
-    asked_.push_back(!fabric_.capabilities(rank).native_one_sided);
   fabric_.set_handler(handler_, &SignatureBoard::arrived, this);
   fabric_.register_region(region_, memory_);
 }

@@ -80,7 +80,7 @@ class SignatureBoard final : public coherence::SignatureExchange {
   std::uint64_t first_;  ///< where what is shown begins
   std::uint64_t next_;   ///< and where it ends
 
-  std::vector<bool> asked_;  ///< by rank: whether by messages
+  const std::vector<bool> asked_;  ///< by rank: whether by messages
 
   fabric::Questions<Look> looks_;  ///< of threads that wait for answers
 };
