@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "schedules.hpp"
 #include "sim_space.hpp"
 #include "turns.hpp"
 
@@ -17,7 +18,7 @@ namespace {
 
 using fabric::Rank;
 
-constexpr Rank own = 0, other = 1, third = 2;
+constexpr Rank own = 0, other = 1, third = 2, fourth = 3;
 constexpr std::uint32_t site = 1;
 constexpr std::uint64_t seeds = 500;
 
@@ -157,6 +158,59 @@ TEST(Migration, AReaderGetsNothingThatAFormerHomeTakesBack) {
     ASSERT_EQ(take_steps(seed, 3, shape_of(0, 0), steps), "") << "seed " << seed;
     ASSERT_GT(kept, 0U);
     ASSERT_EQ(found, stays) << "seed " << seed;
+  }
+}
+
+/// Another rank takes the home of a block that migrated, while a reader has its writer make a twin: what is
+/// in that twin the writer does not publish any more, so who takes the home must not believe that nobody has
+/// written the block since its own copy. It may have read the home's words in part before the twin was made.
+TEST(Migration, WhoTakesAHomeGetsWhatWasWrittenBeforeATwin) {
+  constexpr std::uint64_t before_twin = 55, merged = 77;
+  fabric::sim::Profile slow_effects;  // and much happens before the last piece of the words has been read
+  slow_effects.effect_ns = 5000;
+  slow_effects.pieces_at_most = 8;
+  const std::uint64_t tries = schedules_wanted(4000, 500);
+  for (std::uint64_t seed = 1; seed <= 2 * tries; seed += 2) {  // so that it is done by one-sided operations
+    std::uint64_t found = 0;
+    std::uint64_t found_merged = 0;
+    std::uint64_t migrated = 0;
+    std::vector<std::vector<Turn>> steps;
+    for (const Turn& turn : take_over_in_turn(9)) steps.push_back({turn});
+    steps.push_back({{third, [](SimRank& rank) {
+                        rank.protocol().acquire(other, site);
+                        write(rank, 0, 2, merged);
+                      }}});
+    steps.push_back({{own, [&migrated](SimRank& rank) {
+                        const std::uint64_t before = spent(rank).migrated;
+                        rank.protocol().acquire(other, site);
+                        migrated = spent(rank).migrated - before;
+                        write(rank, 0, 0, before_twin);
+                      }}});
+    steps.push_back({{fourth,
+                      [](SimRank& rank) {
+                        rank.protocol().acquire(other, site);
+                        static_cast<void>(read(rank, 0, 1));
+                      }},
+                     {third, [seed](SimRank& rank) {
+                        // About when the reader has been answered.
+                        for (std::uint64_t i = 0; i < seed / 2 % 8; ++i)
+                          rank.protocol().acquire(fourth, site);
+                        rank.protocol().release();
+                      }}});
+    steps.push_back({{own, [](SimRank& rank) { rank.protocol().release(); }}});
+    steps.push_back({{third,
+                      [&found](SimRank& rank) {
+                        rank.protocol().acquire(own, site);
+                        found = read(rank, 0, 0);
+                      }},
+                     {own, [&found_merged](SimRank& rank) {
+                        rank.protocol().acquire(third, site);
+                        found_merged = read(rank, 0, 2);
+                      }}});
+    ASSERT_EQ(take_steps(seed, 4, shape_of(1, 0), steps, slow_effects), "") << "seed " << seed;
+    ASSERT_EQ(migrated, 1U);
+    ASSERT_EQ(found, before_twin) << "seed " << seed;
+    ASSERT_EQ(found_merged, merged) << "seed " << seed;
   }
 }
 

@@ -87,6 +87,7 @@ class SimRank {
           unsigned threads, std::uint32_t mutexes);
   ~SimRank();
 
+  fabric::sim::SimFabric& fabric() noexcept { return fabric_; }
   LeaseRelease& protocol() noexcept { return protocol_; }
   space::SignatureBoard& board() noexcept { return board_; }
   Exclusive& exclusive() noexcept { return exclusive_; }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,12 +31,16 @@ struct Turn {
   std::function<void(SimRank&)> run;
 };
 
-/// In each step its turns run at a time; it ends when they have ended. A rank has one turn a step, at most.
-/// \returns what failed
+/// In each step its turns run at a time, all but a rank's first one on threads of their own; it ends when
+/// they have ended. \param profile without it the seed draws one \returns what failed
 inline std::string take_steps(std::uint64_t seed, fabric::Rank ranks, const SegmentShape& shape,
-                              const std::vector<std::vector<Turn>>& steps) {
-  fabric::sim::World world(
-      {.size = ranks, .seed = seed, .agents_serve = seed % 2 == 0, .stack_bytes = 128 * 1024});
+                              const std::vector<std::vector<Turn>>& steps,
+                              std::optional<fabric::sim::Profile> profile = {}) {
+  fabric::sim::World world({.size = ranks,
+                            .seed = seed,
+                            .agents_serve = seed % 2 == 0,
+                            .stack_bytes = 128 * 1024,
+                            .profile = profile});
   std::vector<std::unique_ptr<SimRank>> all(ranks);
   std::vector<fabric::sim::SimFabric*> fabrics(ranks);
   std::vector<std::size_t> left;
@@ -47,12 +52,21 @@ inline std::string take_steps(std::uint64_t seed, fabric::Rank ranks, const Segm
       all[self] = std::make_unique<SimRank>(fabric, std::vector{shape}, SpaceDials{}, 1, 1);
       all[self]->barrier().wait();
       for (std::size_t step = 0; step < steps.size(); ++step) {
-        for (const Turn& turn : steps[step]) {
-          if (turn.rank != self) continue;
+        const auto run = [&, self, step](const Turn& turn) {
           turn.run(*all[self]);
           --left[step];
           for (fabric::sim::SimFabric* each : fabrics) each->notify();
+        };
+        const Turn* first = nullptr;
+        for (const Turn& turn : steps[step]) {
+          if (turn.rank != self) continue;
+          if (first == nullptr) {
+            first = &turn;
+          } else {
+            world.spawn(self, [run, &turn](fabric::sim::SimFabric& /*same*/) { run(turn); });
+          }
         }
+        if (first != nullptr) run(*first);
         static_cast<void>(fabric.wait_until([&] { return left[step] == 0; }, no_deadline));
       }
       all[self]->barrier().wait();

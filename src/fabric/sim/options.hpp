@@ -31,23 +31,6 @@ enum class Mutation : std::uint8_t {
   touch_beyond,       ///< one put or get in 16 writes a byte too many
 };
 
-struct Options {
-  Rank size = 2;                   ///< number of ranks, 1 to max_ranks
-  std::uint64_t seed = 1;          ///< decides everything that the program does not
-  Rank ranks_per_node = 1;         ///< ranks with the same rank / ranks_per_node share a node
-  bool direct_neighbours = false;  ///< ranks of a node load and store each other's regions
-  bool agents_serve = false;       ///< capabilities() says that operations need the target's CPU, as tcp's
-  std::size_t stack_bytes = 256 * 1024;  ///< of each fiber; only touched pages cost memory
-  std::uint64_t step_limit = 5'000'000;  ///< events after which the world counts as livelocked
-  std::uint32_t kill_one_in = 0;  ///< chance, at each event, that a rank is killed: one in so many; 0: none
-  Rank kills_at_most = 1;         ///< by kill_one_in
-  Mutation mutation = Mutation::none;
-  /// Times of a model, which also tells who serves operations, instead of the seed's, and then no pauses,
-  /// preemptions, spurious wake-ups, torn operations, mutations, random kills or direct neighbours: the seed
-  /// decides nothing but World::random().
-  std::optional<Timing> timing{};
-};
-
 /// How long things take and how often odd ones happen in one world, drawn from its seed. That worlds differ
 /// in this, not only in the order of events, is what finds bugs that need one thing to be slow and another to
 /// be fast ("swarm testing", Groce et al., ISSTA 2012).
@@ -65,7 +48,8 @@ struct Profile {
         ring_bytes(random.pick(std::array<std::size_t, 4>{1, 2, 4, 16}) *
                    (max_message_bytes + message_header_bytes)),
         pieces_at_most(random.pick(std::array<std::uint32_t, 4>{1, 2, 3, 8})) {}
-  /// Of a world with Options::timing: no delays but the model's, nothing odd, the roomiest rings.
+  /// No delays, nothing odd, the roomiest rings. Of a world with Options::timing; and to make one's own of,
+  /// for Options::profile.
   Profile() noexcept = default;
 
   static constexpr std::size_t message_header_bytes =
@@ -87,6 +71,25 @@ struct Profile {
       16 *
       (max_message_bytes + message_header_bytes);  ///< room for messages on the way between a pair of ranks
   std::uint32_t pieces_at_most = 1;                ///< into which a get or put is split
+};
+
+struct Options {
+  Rank size = 2;                   ///< number of ranks, 1 to max_ranks
+  std::uint64_t seed = 1;          ///< decides everything that the program does not
+  Rank ranks_per_node = 1;         ///< ranks with the same rank / ranks_per_node share a node
+  bool direct_neighbours = false;  ///< ranks of a node load and store each other's regions
+  bool agents_serve = false;       ///< capabilities() says that operations need the target's CPU, as tcp's
+  std::size_t stack_bytes = 256 * 1024;  ///< of each fiber; only touched pages cost memory
+  std::uint64_t step_limit = 5'000'000;  ///< events after which the world counts as livelocked
+  std::uint32_t kill_one_in = 0;  ///< chance, at each event, that a rank is killed: one in so many; 0: none
+  Rank kills_at_most = 1;         ///< by kill_one_in
+  Mutation mutation = Mutation::none;
+  /// Instead of the one that the seed draws: for tests in which one thing must be slow and another fast.
+  std::optional<Profile> profile{};
+  /// Times of a model, which also tells who serves operations, instead of the seed's, and then no pauses,
+  /// preemptions, spurious wake-ups, torn operations, mutations, random kills or direct neighbours: the seed
+  /// decides nothing but World::random().
+  std::optional<Timing> timing{};
 };
 
 }  // namespace craton::fabric::sim

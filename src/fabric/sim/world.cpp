@@ -56,7 +56,9 @@ World::World(const Options& options)
     : options_(checked(options)),
       random_(options.seed),
       program_random_(Random::mix(options.seed ^ 0x70726f6772616d73U)),  // "programs"
-      profile_(options.timing ? Profile() : Profile(random_)),
+      profile_(options.timing    ? Profile()
+               : options.profile ? *options.profile
+                                 : Profile(random_)),
       scheduler_(random_, profile_.pace_ns, profile_.pause_one_in, options.size, options.stack_bytes),
       ranks_(options.size),
       channels_(std::size_t{options.size} * options.size),
