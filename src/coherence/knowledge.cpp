@@ -17,21 +17,43 @@ constexpr std::size_t part_for_news = 8;
 }  // namespace
 
 Knowledge::Knowledge(SignatureExchange& exchange, std::size_t capacity, std::size_t shown_at_most)
-    : exchange_(exchange), shown_at_most_(shown_at_most), whole_(capacity) {}
+    : exchange_(exchange), shown_at_most_(shown_at_most), whole_(capacity), unposted_(shown_at_most) {}
 
-void Knowledge::learn(std::span<const WriteNotice> notices, Timestamp min_write_ts) {
+void Knowledge::learn(std::span<const WriteNotice> notices, Timestamp min_write_ts, bool is_posted) {
   const std::lock_guard lock(lock_);
+  if (posts_ && !is_posted) {
+    unposted_.add(notices);
+    if (min_write_ts > learnt_min_) unposted_.raise_min(min_write_ts);
+  }
   add(notices, min_write_ts);
 }
 
-void Knowledge::show() {
+bool Knowledge::show() {
   const std::lock_guard lock(lock_);
+  if (must_post()) return false;
   show_unshown();
+  return true;
+}
+
+std::vector<std::byte> Knowledge::post(bool shows) {
+  const std::lock_guard lock(lock_);
+  if (shows || !posts_) show_unshown();
+  posts_ = true;
+  std::vector<std::byte> own(unposted_.encoded_bytes());
+  Signature::encode(unposted_.min_write_ts(), whole_.barriers(), unposted_.notices(), own.data());
+  unposted_ = Signature(unposted_.capacity());
+  return own;
+}
+
+void Knowledge::stop_posting() {
+  const std::lock_guard lock(lock_);
+  posts_ = false;
+  unposted_ = Signature(unposted_.capacity());
 }
 
 bool Knowledge::try_show(std::uint64_t& shown) {
   const std::unique_lock lock(lock_, std::try_to_lock);
-  if (!lock.owns_lock()) return false;
+  if (!lock.owns_lock() || must_post()) return false;
   show_unshown();
   shown = shown_.load(std::memory_order_relaxed);
   return true;
@@ -54,7 +76,8 @@ void Knowledge::rely_on(const Signature& told, std::uint64_t barriers) {
   has_untold_.store(!whole_.notices().empty() || whole_.min_write_ts() > told.min_write_ts(),
                     std::memory_order_relaxed);
   all_is_shown_ = false;
-  show_unshown();
+  unposted_.forget(told, barriers);
+  if (!must_post()) show_unshown();
 }
 
 void Knowledge::add(std::span<const WriteNotice> notices, Timestamp min_write_ts) {

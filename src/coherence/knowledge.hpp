@@ -1,10 +1,13 @@
 /// \file
 /// What a rank knows of writes, of its own and of those that it has acquired: all that an acquirer of it must
-/// know; and how much of that it has shown.
+/// know; and how much of that it has shown, and posted (bulletin.hpp).
 ///
 ///     whole │ news          whole: a signature, in order; what is learnt after it, as it comes
 ///     ──────┴──────▶ shown  all of it anew, or some news beside what is shown already: who has seen the rest
 ///                           looks at these alone
+///
+/// While a rank posts, nothing is shown that it has not posted, or been told by posts and barriers: but for
+/// what it shows right before it posts that.
 ///
 /// Threads: any, one after the other.
 #pragma once
@@ -28,11 +31,18 @@ class Knowledge {
 
   std::size_t capacity() const noexcept { return whole_.capacity(); }
   /// From now on an acquirer of this rank must know of these writes, and have seen all up to that time.
-  void learn(std::span<const WriteNotice> notices, Timestamp min_write_ts);
-  /// Shows what it has not. What is shown never grows less.
-  void show();
+  /// \param is_posted by others, who have told it to all who post
+  void learn(std::span<const WriteNotice> notices, Timestamp min_write_ts, bool is_posted = false);
+  /// Shows what it has not. What is shown never grows less. \returns false: some of it would have to be
+  /// posted before
+  [[nodiscard]] bool show();
   /// The same, unless another thread is at it. \param shown gets shown()
   bool try_show(std::uint64_t& shown);
+  /// What this rank, which posts from now on, has to post next: a signature, encoded. What it had not shown
+  /// when it did not post is shown now, and the rest if `shows`.
+  std::vector<std::byte> post(bool shows);
+  /// It does not post any more.
+  void stop_posting();
   /// What no barrier has told all, or an empty signature.
   Signature untold();
   /// All ranks have had, or are about to have, all that a barrier tells, the `barriers`th: nobody needs to be
@@ -46,6 +56,7 @@ class Knowledge {
 
  private:
   void add(std::span<const WriteNotice> notices, Timestamp min_write_ts);
+  bool must_post() const noexcept { return posts_ && !unposted_.empty(); }
   void show_unshown();
   bool show_news();
   void join_news();
@@ -59,6 +70,8 @@ class Knowledge {
   bool whole_is_shown_ = false;  ///< and with it so many of the news
   std::size_t news_shown_ = 0;
   bool all_is_shown_ = true;
+  bool posts_ = false;
+  Signature unposted_;  ///< what has been learnt since it posted, and no barrier has told
   std::atomic<bool> has_untold_{false};
   std::atomic<std::uint64_t> shown_{0};
 };

@@ -48,13 +48,14 @@ class LeaseRelease::Turn {
 };
 
 LeaseRelease::LeaseRelease(fabric::Fabric& fabric, fabric::HandlerId handler, SignatureExchange& exchange,
-                           const SpaceDials& dials)
+                           Bulletin& bulletin, const SpaceDials& dials)
     : fabric_(fabric),
       others_(others_of(fabric)),
       handler_(handler),
       asked_(fabric::ranks_to_ask(fabric)),
       waits_(fabric, dials.parallel_releases),
       exchange_(exchange),
+      bulletin_(bulletin),
       learnt_turns_(std::make_unique<std::atomic<std::uint64_t>[]>(fabric.size())),
       known_(exchange, dials.notice_capacity * dials.barrier_factor, dials.notice_capacity),
       acquired_(std::make_unique<std::atomic<std::uint64_t>[]>(fabric.size())) {
@@ -122,8 +123,19 @@ bool LeaseRelease::publish(bool is_at_place, bool shows_all) {
   std::vector<WriteNotice> notices;
   publish_all(turn, is_at_place, notices);
   known_.learn(notices, 0);
-  if (shows_all || !notices.empty()) known_.show();
+  if (shows_all || !notices.empty()) show();
   return !notices.empty();
+}
+
+/// Shows what this rank knows. Blocks only if it posts and has something to show that it has not posted.
+void LeaseRelease::show() {
+  if (known_.show()) return;
+  const std::lock_guard posting(posting_);
+  if (known_.show()) return;
+  bulletin_.stop();
+  known_.stop_posting();
+  const bool is_shown = known_.show();
+  CRATON_ASSERT(is_shown);
 }
 
 void LeaseRelease::release(bool is_at_place) {
@@ -152,7 +164,7 @@ Signature LeaseRelease::release_to_all() {
   std::vector<WriteNotice> notices;
   publish_all(turn, true, notices);
   known_.learn(notices, 0);
-  if (turn.is_causal()) known_.show();  // to those who are not at the barrier yet as well
+  if (turn.is_causal()) show();  // to those who are not at the barrier yet as well
   return known_.untold();
 }
 
@@ -167,12 +179,53 @@ void LeaseRelease::acquire(std::span<const fabric::Rank> ranks, std::uint32_t si
 }
 
 bool LeaseRelease::flush() {
+  if (bulletin_.is_used() && !causal_.load()) return flush_by_bulletin();
   const bool has_published = publish(true, false);
   const SignalSection section;
   const events::Span span(events::Kind::acquire);
   const bool has_acquired = acquire_shown(others_, no_site);
   refresh_pinned();
   return has_published || has_acquired;
+}
+
+bool LeaseRelease::flush_by_bulletin() {
+  const SignalSection section;
+  std::unique_lock<fiber::Mutex> posting(posting_, std::defer_lock);
+  bool has_published = false;
+  Bulletin::Told told;
+  {
+    const events::Span span(events::Kind::release);
+    if (listener_ != nullptr) listener_->before_release();
+    const std::lock_guard fence(release_fence_);
+    const Turn turn(*this, has_writes());
+    std::vector<WriteNotice> notices;
+    publish_all(turn, true, notices);
+    has_published = !notices.empty();
+    posting.lock();
+    known_.learn(notices, 0);
+    // Within the fence: a release of another thread ends when what this one has published is posted.
+    told = bulletin_.post(known_.post(has_published));
+  }
+  const events::Span span(events::Kind::acquire);
+  const bool has_acquired = acquire_told(told);
+  posts_.fetch_add(1, std::memory_order_release);
+  posting.unlock();
+  refresh_pinned();
+  if (!has_published && !has_acquired) bulletin_.linger();
+  return has_published || has_acquired;
+}
+
+/// All but the pinned blocks. \returns whether there was any news
+bool LeaseRelease::acquire_told(const Bulletin::Told& told) {
+  bool is_news = false;
+  if (!told.news.empty()) is_news = acquire_notices(told.news, come_to(no_site), true);
+  if (!told.ask.empty()) return acquire_shown(told.ask, no_site) || is_news;
+  if (told.news.empty()) {
+    come_to(no_site);
+    Counters::add(counters_.acquires);
+    acquire_unshown();
+  }
+  return is_news;
 }
 
 /// All but the pinned blocks. What this rank has acquired once it need not acquire again: who spins, and
@@ -303,17 +356,20 @@ void LeaseRelease::await_barriers(std::uint64_t barriers) {
   if (barriers_.load(std::memory_order_acquire) < barriers) throw_lost(fabric_);
 }
 
-/// All but the pinned blocks, for which it may have to wait.
-void LeaseRelease::acquire_notices(const Signature& signature, SiteBits at) {
+/// All but the pinned blocks, for which it may have to wait. \param is_posted this rank was told it by posts
+/// \returns whether it was news
+bool LeaseRelease::acquire_notices(const Signature& signature, SiteBits at, bool is_posted) {
   await_barriers(signature.barriers());
   // Most of what a rank tells one by one it has told before, and adding it would be a sort.
   std::vector<WriteNotice> news;
   std::copy_if(signature.notices().begin(), signature.notices().end(), std::back_inserter(news),
                [this](const WriteNotice& notice) { return !is_known(notice); });
-  known_.learn(news, signature.min_write_ts());
+  known_.learn(news, signature.min_write_ts(), is_posted);
   Counters::add(counters_.acquires);
   acquire_unshown();
+  const bool raises = signature.min_write_ts() > min_write_ts_.load();
   acquire_blocks(signature, at);
+  return raises || !news.empty();
 }
 
 /// This rank has learnt it, though perhaps not yet closed its copy.
@@ -409,7 +465,7 @@ bool LeaseRelease::update_weak(SegmentId segment, std::uint64_t offset, std::siz
   const auto locked = [&](fabric::Rank updater) {
     // What the last one to update it knew, and shown to the next one before it can have it.
     acquire_shown(std::span(&updater, 1), ~static_cast<std::uint32_t>(index));
-    known_.show();
+    show();
   };
   {
     std::unique_lock fence(release_fence_, std::defer_lock);
@@ -417,7 +473,7 @@ bool LeaseRelease::update_weak(SegmentId segment, std::uint64_t offset, std::siz
     const Turn turn(*this, fence.owns_lock());
     if (!in.update(index, offset % in.block_bytes_, bytes, modify, locked, notices)) return false;
     known_.learn(notices, 0);
-    if (turn.is_under_way()) known_.show();
+    if (turn.is_under_way()) show();
   }
   refresh_pinned();
   return true;

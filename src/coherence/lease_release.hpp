@@ -38,6 +38,7 @@
 
 #include "base/append_only.hpp"
 #include "base/function_ref.hpp"
+#include "coherence/bulletin.hpp"
 #include "coherence/counters.hpp"
 #include "coherence/dials.hpp"
 #include "coherence/knowledge.hpp"
@@ -93,7 +94,7 @@ class LeaseRelease {
 
   /// \param handler the protocol's messages, the same on all ranks
   LeaseRelease(fabric::Fabric& fabric, fabric::HandlerId handler, SignatureExchange& exchange,
-               const SpaceDials& dials);
+               Bulletin& bulletin, const SpaceDials& dials);
   ~LeaseRelease();
   LeaseRelease(const LeaseRelease&) = delete;
   LeaseRelease& operator=(const LeaseRelease&) = delete;
@@ -158,6 +159,8 @@ class LeaseRelease {
   std::uint64_t acquired(fabric::Rank rank) const noexcept {
     return acquired_[rank].load(std::memory_order_acquire);
   }
+  /// How often this rank has acquired from all ranks by a flush, where that takes a bulletin.
+  std::uint64_t posts() const noexcept { return posts_.load(std::memory_order_acquire); }
   /// Write notices in what a barrier tells, at most.
   std::size_t barrier_capacity() const noexcept { return known_.capacity(); }
   /// Of this rank, in all.
@@ -204,6 +207,9 @@ class LeaseRelease {
   void send(Message kind, fabric::Rank to, SegmentId segment, std::uint64_t block, std::uint64_t value);
   void publish_all(const Turn& turn, bool is_at_place, std::vector<WriteNotice>& notices);
   bool publish(bool is_at_place, bool shows_all);
+  void show();
+  bool flush_by_bulletin();
+  bool acquire_told(const Bulletin::Told& told);
   bool show_if_published(std::uint64_t& shown);
   Exclusive& exclusive() noexcept;
   void acquire_blocks(const Signature& signature, SiteBits at);
@@ -213,7 +219,7 @@ class LeaseRelease {
   SiteBits come_to(std::uint32_t site) noexcept;
   void acquire_unshown();
   bool is_known(const WriteNotice& notice) noexcept;
-  void acquire_notices(const Signature& signature, SiteBits at);
+  bool acquire_notices(const Signature& signature, SiteBits at, bool is_posted = false);
   void refresh_pinned();
   void passed_barrier() noexcept;
   bool has_writes() const noexcept;
@@ -235,6 +241,9 @@ class LeaseRelease {
   std::atomic<Timestamp> min_write_ts_{0};  ///< of all that this rank has acquired
   fiber::Mutex release_fence_;              ///< one at a time: nobody may take another's writes for published
   SignatureExchange& exchange_;
+  Bulletin& bulletin_;
+  fiber::Mutex posting_;  ///< from a post until what it was answered is acquired; taken after release_fence_
+  std::atomic<std::uint64_t> posts_{0};
   Sites sites_;                                      ///< of acquires
   const SiteBits no_site_ = sites_.bit_of(no_site);  ///< that of flushes
   std::atomic<std::uint8_t> place_{0};               ///< of the last one: Sites::place_of

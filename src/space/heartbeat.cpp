@@ -98,7 +98,9 @@ void Heartbeat::beat() {
     release_cost_ns_ = released_ns_ - now_ns;
   }
   const std::uint64_t barriers = protocol_.barriers();
-  if (barriers != std::exchange(barriers_seen_, barriers)) return;
+  const std::uint64_t posts = protocol_.posts();
+  const bool has_posted = posts != std::exchange(posts_seen_, posts);
+  if (barriers != std::exchange(barriers_seen_, barriers) || has_posted) return;
   std::vector<SignatureBoard::View> unheard;
   for (const fabric::Rank rank : protocol_.others()) {
     const std::uint64_t acquired = protocol_.acquired(rank);

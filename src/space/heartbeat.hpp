@@ -59,6 +59,7 @@ class Heartbeat {
   TimeNs released_ns_ = 0;      ///< when the last release was seen, or done
   TimeNs release_cost_ns_ = 0;  ///< of those that were done
   std::uint64_t barriers_seen_ = 0;
+  std::uint64_t posts_seen_ = 0;
   std::mutex also_lock_;
   Also also_ = nullptr;
   void* also_context_ = nullptr;

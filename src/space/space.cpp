@@ -39,7 +39,8 @@ constexpr fabric::HandlerId barrier_handler = 2;
 constexpr fabric::HandlerId mutex_handler = 3;
 constexpr fabric::HandlerId exclusive_handler = 4;
 constexpr fabric::HandlerId board_handler = 5;
-static_assert(board_handler + 1 == SpaceOptions::handlers);
+constexpr fabric::HandlerId bulletin_handler = 6;
+static_assert(bulletin_handler + 1 == SpaceOptions::handlers);
 
 /// Fewer addresses than this are not worth a try.
 constexpr std::size_t least_address_bytes = std::size_t{8} << 30U;
@@ -137,7 +138,8 @@ Space::Space(fabric::Fabric& fabric, const SpaceOptions& options)
       reservation_(reserve(options.address_bytes)),
       board_(fabric, options.first_region + board_region, handler(options, board_handler),
              options.notice_capacity),
-      protocol_(fabric, handler(options, protocol_handler), board_,
+      bulletin_(fabric, handler(options, bulletin_handler), options.notice_capacity),
+      protocol_(fabric, handler(options, protocol_handler), board_, bulletin_,
                 {.notice_capacity = options.notice_capacity, .parallel_releases = options.parallel_releases}),
       exclusive_(fabric, handler(options, exclusive_handler), protocol_, &Space::start_service, this),
       barrier_(fabric, protocol_, options.first_region + barrier_region, handler(options, barrier_handler),

@@ -49,7 +49,7 @@ struct SpaceOptions {
                               << 40U;   ///< that segments share, less where there is less; costs no memory
   fabric::RegionId first_region = 0;    ///< regions from here on are the space's
   fabric::HandlerId first_handler = 0;  ///< so are `handlers` message handlers
-  static constexpr fabric::HandlerId handlers = 6;
+  static constexpr fabric::HandlerId handlers = 7;
 };
 
 struct SegmentOptions {
@@ -192,6 +192,7 @@ class Space {
   std::unique_ptr<vm::Reservation> reservation_;
   std::vector<std::unique_ptr<vm::Reservation>> claimed_;  ///< of segments whose address was given
   SignatureBoard board_;
+  coherence::Bulletin bulletin_;
   coherence::LeaseRelease protocol_;
   coherence::Exclusive exclusive_;
   std::mutex service_lock_;

@@ -127,6 +127,7 @@ class RandomRun {
     make_program(ranks);
     roams_ = random_.one_in(8);
     sweeps_ = Random::mix(seed_ ^ 0x7377656570ULL) % 4 == 0;
+    flushes_ = Random::mix(seed_ ^ 0x666c757368ULL) % 2 == 0;
     roamers_.resize(ranks);
     fabrics_.resize(ranks);
     ranks_.resize(ranks);
@@ -187,6 +188,7 @@ class RandomRun {
     dealt_ = phase + 1;
     for (Guarded& each : guarded_) each.mailbox.clear();
     for (Atomic& each : atomics_) each.mailbox.clear();
+    flushed_.clear();
     for (Agreed& each : agreed_) {
       Item& item = items_[each.item];
       if (each.written) item.value = each.next;
@@ -263,7 +265,9 @@ class RandomRun {
       deal(phase);
       if (rotates_) write_own(rank, self);
       for (unsigned step = 0; step < steps_; ++step) {
-        if (random_.one_in(4)) {
+        if (flushes_ && random_.one_in(4)) {
+          pass_by_flush(rank, self);
+        } else if (random_.one_in(4)) {
           visit_lock(rank, self);
         } else if (random_.one_in(8)) {
           update_atomic(rank, self);
@@ -355,6 +359,30 @@ class RandomRun {
       guarded.mailbox.push_back(group);
     }
     mutexes.unlock(number);
+  }
+
+  /// Whoever flushes after another thread's flush, or release, has ended sees what that one had published.
+  /// The mailbox is none of the program's.
+  void pass_by_flush(Rank rank, int self) {
+    LeaseRelease& protocol = ranks_[rank]->protocol();
+    std::vector<std::size_t> given;
+    for (std::size_t group = 0; group < groups_.size(); ++group) {
+      if (groups_[group].holder != self || !random_.one_in(2)) continue;
+      groups_[group].holder = Group::nobody;
+      given.push_back(group);
+    }
+    if (random_.one_in(4)) {
+      protocol.release();
+    } else {
+      static_cast<void>(protocol.flush());
+    }
+    ++seen["flushes"];
+    flushed_.insert(flushed_.end(), given.begin(), given.end());
+    if (flushed_.empty() || random_.one_in(2)) return;
+    std::vector<std::size_t> taken;
+    taken.swap(flushed_);
+    static_cast<void>(protocol.flush());
+    for (const std::size_t group : taken) groups_[group].holder = self;
   }
 
   /// Some write what all write; all must read it after the next barrier. Before it even the writers need not:
@@ -482,6 +510,8 @@ class RandomRun {
   std::vector<Agreed> agreed_;
   unsigned dealt_ = 0;
   bool roams_ = false;
+  bool flushes_ = false;
+  std::vector<std::size_t> flushed_;  ///< groups that a flush passes on
   bool sweeps_ = false;
   bool rotates_ = false;
   std::vector<unsigned> roamers_;  ///< still running, by rank

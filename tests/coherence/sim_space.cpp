@@ -15,6 +15,7 @@ constexpr fabric::HandlerId barrier_handler = fabric::first_free_handler + 3;
 constexpr fabric::HandlerId mutex_handler = barrier_handler + 1;
 constexpr fabric::HandlerId exclusive_handler = mutex_handler + 1;
 constexpr fabric::HandlerId board_handler = exclusive_handler + 1;
+constexpr fabric::HandlerId bulletin_handler = board_handler + 1;
 }  // namespace
 
 SimRank::Memory::Memory(fabric::sim::SimFabric& fabric, SegmentId id, const SegmentShape& shape)
@@ -29,7 +30,8 @@ SimRank::SimRank(fabric::sim::SimFabric& fabric, const std::vector<SegmentShape>
                  const SpaceDials& dials, unsigned threads, std::uint32_t mutexes)
     : fabric_(fabric),
       board_(fabric, board_region, board_handler, dials.notice_capacity),
-      protocol_(fabric, fabric::first_free_handler, board_, dials),
+      bulletin_(fabric, bulletin_handler, dials.notice_capacity),
+      protocol_(fabric, fabric::first_free_handler, board_, bulletin_, dials),
       exclusive_(fabric, exclusive_handler, protocol_, &SimRank::start_service, this),
       barrier_(fabric, protocol_, barrier_region, barrier_handler, threads, 0),
       mutexes_(fabric, protocol_, mutex_region, mutex_handler, mutexes) {

@@ -132,6 +132,7 @@ class SimRank {
   };
   fabric::sim::SimFabric& fabric_;
   space::SignatureBoard board_;
+  Bulletin bulletin_;
   static void start_service(void* self) noexcept;
   LeaseRelease protocol_;
   Exclusive exclusive_;
