@@ -54,7 +54,7 @@ struct Block {
   /// twin. Dirty, if it has to be published: see lease_segment_migrate.cpp. Becomes false without `busy`, by
   /// a message.
   bool sole;
-  std::uint8_t lease_doublings;  ///< see LeaseSegment::lease_for
+  std::uint8_t lease_doublings;  ///< see LeaseSegment::terms_for
   std::uint8_t times_shared;     ///< how often that ended
   /// Its home was taken to be written here, and other ranks may use copies of before: the next release tells
   /// them, changed or not.

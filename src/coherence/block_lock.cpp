@@ -81,6 +81,14 @@ std::uint64_t RemoteWords::swap_own_lease(std::uint64_t block, std::uint64_t val
   const std::uint64_t initial = initial_lease(fabric_.rank(), block);
   return std::atomic_ref(own_[block].lease).exchange(value ^ initial) ^ initial;
 }
+std::uint64_t RemoteWords::exchange_own_lease(std::uint64_t block, std::uint64_t expected,
+                                              std::uint64_t desired) noexcept {
+  interleave();
+  const std::uint64_t initial = initial_lease(fabric_.rank(), block);
+  std::uint64_t found = expected ^ initial;
+  std::atomic_ref(own_[block].lease).compare_exchange_strong(found, desired ^ initial);
+  return found ^ initial;
+}
 
 BlockWords RemoteWords::get(fabric::Rank rank, std::uint64_t block) {
   BlockWords words;

@@ -55,6 +55,8 @@ class RemoteWords {
   std::uint64_t exchange_own_link(std::uint64_t block, std::uint64_t expected,
                                   std::uint64_t desired) noexcept;
   std::uint64_t swap_own_lease(std::uint64_t block, std::uint64_t value) noexcept;
+  std::uint64_t exchange_own_lease(std::uint64_t block, std::uint64_t expected,
+                                   std::uint64_t desired) noexcept;
 
   // ---- Any rank's, also this one's. All block. \throws Error peer_lost
 

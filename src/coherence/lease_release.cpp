@@ -24,6 +24,15 @@ std::vector<fabric::Rank> others_of(const fabric::Fabric& fabric) {
   return others;
 }
 
+/// What follows a message.
+template <typename Words>
+Words rest_of(std::span<const std::byte> rest) noexcept {
+  Words words;
+  CRATON_ASSERT(rest.size() >= sizeof words);
+  std::memcpy(&words, rest.data(), sizeof words);
+  return words;
+}
+
 }  // namespace
 
 /// With the release fence, where segments are causal: see SignatureExchange::set_turn.
@@ -481,13 +490,6 @@ bool LeaseRelease::update_weak(SegmentId segment, std::uint64_t offset, std::siz
 
 // ---- Messages
 
-void LeaseRelease::send(Message kind, fabric::Rank to, SegmentId segment, std::uint64_t block,
-                        std::uint64_t value) {
-  const BlockMessage message{.kind = kind, .segment = segment, .block = block, .value = value};
-  static_cast<void>(
-      fabric_.send(to, handler_, &message, sizeof message));  // to the dead: who waits will notice
-}
-
 /// The bytes first, what does not fit beside the words.
 void LeaseRelease::send_taken(fabric::Rank to, SegmentId segment, std::uint64_t block, std::uint64_t taking,
                               const TakenWords& words, std::span<const std::byte> bytes) noexcept {
@@ -549,15 +551,19 @@ void LeaseRelease::handle(fabric::Rank source, const BlockMessage& message,
       takings_.answered(message.value, [&](Taking& taking) { taking.receive(rest); });
       break;
     case Message::taken: {
-      TakenWords words;
-      CRATON_ASSERT(rest.size() >= sizeof words);
-      std::memcpy(&words, rest.data(), sizeof words);
+      const auto words = rest_of<TakenWords>(rest);
       takings_.answered(message.value, [&](Taking& taking) {
         taking.receive(rest.subspan(sizeof words));
         taking.answer(words);
       });
       break;
     }
+    case Message::lend:
+      segment.lend(source, message.block, message.value, rest_of<LendTerms>(rest));
+      break;
+    case Message::lent:
+      lendings_.answered(message.value, [&](Lending& lending) { lending.answer(rest_of<LentWords>(rest)); });
+      break;
     case Message::moved:
       segment.has_moved(message.block, message.value);
       break;

@@ -43,6 +43,7 @@
 #include "coherence/dials.hpp"
 #include "coherence/knowledge.hpp"
 #include "coherence/lease_segment.hpp"
+#include "coherence/lending.hpp"
 #include "coherence/signature.hpp"
 #include "coherence/signature_exchange.hpp"
 #include "coherence/sites.hpp"
@@ -188,6 +189,8 @@ class LeaseRelease {
     take_with_bytes,
     taken_bytes,  ///< some of them
     taken,        ///< the answer: TakenWords, and the rest of the bytes
+    lend,         ///< I want to read it: LendTerms; `value` is Lending::number, as in what answers it
+    lent,         ///< the answer: LentWords
     moved,        ///< I have all that I need of your copy: `value` is the time for lease::moved_at
   };
   struct BlockMessage {
@@ -197,14 +200,35 @@ class LeaseRelease {
     std::uint64_t value;
   };
 
+  /// Words behind a message.
+  template <typename Rest>
+  struct With {
+    BlockMessage head;
+    Rest rest;
+  };
+
+  /// To the dead: who waits will notice.
+  template <typename Payload>
+  void send(const Payload& payload, fabric::Rank to) {
+    static_cast<void>(fabric_.send(to, handler_, &payload, sizeof payload));
+  }
   static void arrived(void* self, fabric::Rank source, const std::byte* payload, std::size_t bytes) noexcept;
   void handle(fabric::Rank source, const BlockMessage& message, std::span<const std::byte> rest) noexcept;
   /// Whether a home at a rank is taken by messages.
   bool asks(fabric::Rank rank) const noexcept { return asked_[rank]; }
   Taking::All& takings() noexcept { return takings_; }
+  Lending::All& lendings() noexcept { return lendings_; }
   void send_taken(fabric::Rank to, SegmentId segment, std::uint64_t block, std::uint64_t taking,
                   const TakenWords& words, std::span<const std::byte> bytes) noexcept;
-  void send(Message kind, fabric::Rank to, SegmentId segment, std::uint64_t block, std::uint64_t value);
+  void send(Message kind, fabric::Rank to, SegmentId segment, std::uint64_t block, std::uint64_t value) {
+    send(BlockMessage{.kind = kind, .segment = segment, .block = block, .value = value}, to);
+  }
+  template <typename Rest>
+  void send(Message kind, fabric::Rank to, SegmentId segment, std::uint64_t block, std::uint64_t value,
+            const Rest& rest) {
+    send(With<Rest>{.head = {.kind = kind, .segment = segment, .block = block, .value = value}, .rest = rest},
+         to);
+  }
   void publish_all(const Turn& turn, bool is_at_place, std::vector<WriteNotice>& notices);
   bool publish(bool is_at_place, bool shows_all);
   void show();
@@ -235,6 +259,7 @@ class LeaseRelease {
   const fabric::HandlerId handler_;
   const std::vector<bool> asked_;  ///< by rank: asks()
   Taking::All takings_;
+  Lending::All lendings_;
   Counters counters_;
   Interleaver waits_;
   AppendOnly<LeaseSegment, segments_at_most> segments_;

@@ -22,6 +22,7 @@
 #include "coherence/block_lock.hpp"
 #include "coherence/counters.hpp"
 #include "coherence/dials.hpp"
+#include "coherence/lending.hpp"
 #include "coherence/merge.hpp"
 #include "coherence/scratch.hpp"
 #include "coherence/signature.hpp"
@@ -173,7 +174,12 @@ class LeaseSegment final : public vm::FaultHandler {
   std::optional<Source> try_ask_home(std::uint64_t index, Block& block);
   bool fetch_from(const Source& source, std::uint64_t index, Block& block);
   bool try_fetch(std::uint64_t index, Block& block);
-  Timestamp lease_for(Block& block, Timestamp write_ts) const noexcept;
+  std::optional<LentWords> try_join_sharers(fabric::Rank home, std::uint64_t index);
+  std::optional<LentWords> try_borrow(fabric::Rank home, std::uint64_t index, const LendTerms& terms);
+  LentWords ask_to_lend(fabric::Rank home, std::uint64_t index, const LendTerms& terms);
+  void lend(fabric::Rank to, std::uint64_t index, std::uint64_t lending, const LendTerms& terms) noexcept;
+  LendTerms terms_for(Block& block) const noexcept;
+  static void note_lent(Block& block, Timestamp write_ts) noexcept;
   void start_get_bytes(fabric::Rank from, fabric::RegionId region, std::uint64_t index, std::byte* to,
                        fabric::Completion& completion);
   void get_bytes(fabric::Rank from, fabric::RegionId region, std::uint64_t index, std::byte* to);

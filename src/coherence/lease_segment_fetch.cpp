@@ -12,6 +12,10 @@
 
 namespace craton::coherence {
 
+namespace {
+constexpr unsigned lease_doublings_most = 10;
+}  // namespace
+
 /// With `busy`. Afterwards the copy is as new as what this rank had acquired when it began.
 void LeaseSegment::fetch(std::uint64_t index, Block& block) {
   const events::Span transfer(events::Kind::transfer, block_address(index));
@@ -188,69 +192,121 @@ std::optional<LeaseSegment::Source> LeaseSegment::try_ask_home(std::uint64_t ind
     return link::rank(own);
   };
   const fabric::Rank first = floating() ? next_of_own() : fixed_home(index);
-  const auto found = [&](fabric::Rank home) {
-    // Next time the way is shorter. Others change our link only while we hold or have the lock.
-    if (floating() && home != first) words_.exchange_link(self, index, link::to(first), link::to(home));
-  };
-  const std::uint64_t own_bit = std::uint64_t{1} << std::min<fabric::Rank>(self, 63);
-  Timestamp lease = 0;
   fabric::Rank at = first;
   for (;;) {
-    const BlockWords words = words_.get(at, index);
-    if (floating() && !lease::is_open(words.lease)) {
-      if (!link::is_rank(words.link)) return {};
-      at = link::rank(words.link) == self ? next_of_own() : link::rank(words.link);
-      continue;
-    }
+    const LendTerms terms = terms_for(block);
+    std::optional<LentWords> lent;
     if (directory()) {
-      if ((words.sharers & own_bit) == 0 &&
-          words_.exchange_sharers(at, index, words.sharers, words.sharers | own_bit) != words.sharers)
-        continue;
-      // Whoever publishes changes the lease first, then asks for the sharers: what the lease says now, after
-      // we are among them, we are told when it changes.
-      const BlockWords now = words_.get(at, index);
-      if (floating() && !lease::is_open(now.lease)) continue;
-      found(at);
-      return Source{.rank = at,
-                    .write_ts = now.write_ts,
-                    .read_ts = lease::time(now.lease),
-                    .written = (now.lease & lease::written) != 0};
+      lent = try_join_sharers(at, index);
+    } else {
+      lent = space_.asks(at) ? ask_to_lend(at, index, terms) : try_borrow(at, index, terms);
     }
-    const Timestamp until = lease::time(words.lease);
-    if (lease::is_sole(words.lease) && !lease::is_kept(words.lease)) {
-      const Timestamp next = checked_timestamp(std::max(share(at, index) + dials_.lease, until));
-      words_.exchange_lease(at, index, words.lease,
-                            lease::open_until(next) | (lease::marks(words.lease) & ~lease::sole));
+    if (!lent.has_value()) continue;
+    if (floating() && !lease::is_open(lent->lease)) {
+      if (!link::is_rank(lent->link)) return {};
+      at = link::rank(lent->link) == self ? next_of_own() : link::rank(lent->link);
       continue;
     }
-    if (lease == 0) lease = lease_for(block, words.write_ts);
-    const Timestamp wanted =
-        std::max(space_.min_write_ts_.load(std::memory_order_acquire), words.write_ts) + lease;
-    // Where it was kept for who takes the home next, that ends: see is_still().
-    const std::uint64_t extended = lease::open_until(checked_timestamp(std::max(until, wanted))) |
-                                   (lease::marks(words.lease) & ~lease::sole);
-    if (words.lease != extended && words_.exchange_lease(at, index, words.lease, extended) != words.lease)
-      continue;
-    found(at);
+    // Next time the way is shorter. Others change our link only while we hold or have the lock.
+    if (floating() && at != first) words_.exchange_link(self, index, link::to(first), link::to(at));
+    if (!directory()) note_lent(block, lent->write_ts);
     return Source{.rank = at,
-                  .write_ts = words.write_ts,
-                  .read_ts = std::max(until, wanted),
-                  .written = (words.lease & lease::written) != 0,
-                  .kept = lease::is_kept(words.lease)};
+                  .write_ts = lent->write_ts,
+                  .read_ts = lent->until,
+                  .written = (lent->lease & lease::written) != 0,
+                  .kept = !directory() && lease::is_kept(lent->lease)};
   }
 }
 
-/// By how much a lease is to be extended: by twice as much as the last time where the block was not written
-/// since, so that what is only read is soon asked for no more (after Tardis 2.0, Yu et al. 2016, section IV).
-Timestamp LeaseSegment::lease_for(Block& block, Timestamp write_ts) const noexcept {
-  constexpr unsigned doublings_most = 10;
+/// \returns nothing: another rank joined at the same time
+std::optional<LentWords> LeaseSegment::try_join_sharers(fabric::Rank home, std::uint64_t index) {
+  const std::uint64_t own_bit = std::uint64_t{1} << std::min<fabric::Rank>(fabric_.rank(), 63);
+  const auto seen = [](const BlockWords& words) {
+    return LentWords{.link = words.link,
+                     .lease = words.lease,
+                     .write_ts = words.write_ts,
+                     .until = lease::time(words.lease)};
+  };
+  const BlockWords words = words_.get(home, index);
+  if (floating() && !lease::is_open(words.lease)) return seen(words);
+  if ((words.sharers & own_bit) == 0 &&
+      words_.exchange_sharers(home, index, words.sharers, words.sharers | own_bit) != words.sharers)
+    return {};
+  // Whoever publishes changes the lease first, then asks for the sharers: what the lease says now, after we
+  // are among them, we are told when it changes.
+  return seen(words_.get(home, index));
+}
+
+/// By one-sided operations. \returns nothing: the lease was changed at the same time
+std::optional<LentWords> LeaseSegment::try_borrow(fabric::Rank home, std::uint64_t index,
+                                                  const LendTerms& terms) {
+  const BlockWords words = words_.get(home, index);
+  LentWords lent{.link = words.link, .lease = words.lease, .write_ts = words.write_ts, .until = 0};
+  if (floating() && !lease::is_open(words.lease)) return lent;
+  const Timestamp leased_until = lease::time(words.lease);
+  if (lease::is_sole(words.lease) && !lease::is_kept(words.lease)) {
+    const Timestamp next = checked_timestamp(std::max(share(home, index) + dials_.lease, leased_until));
+    words_.exchange_lease(home, index, words.lease,
+                          lease::open_until(next) | (lease::marks(words.lease) & ~lease::sole));
+    return {};
+  }
+  lent.until = std::max(leased_until, terms.until(words.write_ts));
+  // Where it was kept for who takes the home next, that ends: see is_still().
+  const std::uint64_t extended =
+      lease::open_until(checked_timestamp(lent.until)) | (lease::marks(words.lease) & ~lease::sole);
+  if (words.lease != extended && words_.exchange_lease(home, index, words.lease, extended) != words.lease)
+    return {};
+  return lent;
+}
+
+/// The same by one question, which its handler answers: lend().
+LentWords LeaseSegment::ask_to_lend(fabric::Rank home, std::uint64_t index, const LendTerms& terms) {
+  Lending lending(space_.lendings());
+  space_.send(LeaseRelease::Message::lend, home, id_, index, lending.number(), terms);
+  const auto can_go_on = [&] { return lending.is_answered() || fabric_.lost_ranks() != 0; };
+  if (waits_.wait_until(can_go_on) != fabric::Status::ok || !lending.is_answered()) throw_lost(fabric_);
+  return lending.lent;
+}
+
+/// In a handler, for a rank that wants a copy, perhaps from here: does what it would do by one-sided
+/// operations.
+void LeaseSegment::lend(fabric::Rank to, std::uint64_t index, std::uint64_t lending,
+                        const LendTerms& terms) noexcept {
+  LentWords lent{};
+  std::uint64_t extended = 0;
+  std::uint64_t before = words_.own_lease(index);
+  do {
+    lent = {.link = words_.own_link(index), .lease = before, .write_ts = 0, .until = 0};
+    if (floating() && !lease::is_open(before)) break;
+    Timestamp least = lease::time(before);
+    if (lease::is_sole(before) && !lease::is_kept(before))
+      least = std::max(least, end_sole(index, states_[index]) + dials_.lease);
+    lent.write_ts = words_.own_write_ts(index);
+    lent.until = std::max(least, terms.until(lent.write_ts));
+    extended = lease::open_until(checked_timestamp(lent.until)) | (lease::marks(before) & ~lease::sole);
+    before = words_.exchange_own_lease(index, before, extended);
+  } while (before != lent.lease);
+  space_.send(LeaseRelease::Message::lent, to, id_, index, lending, lent);
+}
+
+/// A lease is extended by twice as much as the last time where the block was not written since, so that what
+/// is only read is soon asked for no more (after Tardis 2.0, Yu et al. 2016, section IV).
+LendTerms LeaseSegment::terms_for(Block& block) const noexcept {
+  const StateGuard guard(block.state);
+  const unsigned doublings = std::min(block.lease_doublings + 1U, lease_doublings_most);
+  return {.least = space_.min_write_ts_.load(std::memory_order_acquire),
+          .known_write_ts = block.copy_write_ts,
+          .if_known = dials_.lease << doublings,
+          .if_written = dials_.lease};
+}
+
+void LeaseSegment::note_lent(Block& block, Timestamp write_ts) noexcept {
   const StateGuard guard(block.state);
   if (write_ts != block.copy_write_ts) {
     block.lease_doublings = 0;
-  } else if (block.lease_doublings < doublings_most) {
+  } else if (block.lease_doublings < lease_doublings_most) {
     ++block.lease_doublings;
   }
-  return dials_.lease << block.lease_doublings;
 }
 
 }  // namespace craton::coherence
