@@ -11,7 +11,7 @@ namespace craton::coherence {
 
 namespace {
 
-/// So many notices are put by for a rank; one that has not flushed for as long asks all of them.
+/// So many notices are put by for a rank; one that has not flushed for as long asks all ranks.
 constexpr std::size_t put_by_most = 256;
 /// A question and its answer, by tcp.
 constexpr TimeNs linger_ns = 50'000;
@@ -135,16 +135,16 @@ std::vector<std::uint64_t> Bulletin::keep(fabric::Rank source, std::span<const s
   const bool begins = !posts_[source];
   posts_[source] = true;
   for (fabric::Rank rank = 0; rank < readers_.size(); ++rank) {
-    if (rank == source) continue;
     Reader& reader = readers_[rank];
+    if (rank == source || reader.asks_all) continue;
     if (begins) reader.asks_once[source] = true;
     if (news.empty()) continue;
-    const std::size_t notices = reader.news.notices().size() + news.notices().size();
-    if (news.min_write_ts() == 0 && notices <= reader.news.capacity()) {
+    if (news.min_write_ts() == 0 &&
+        reader.news.notices().size() + news.notices().size() <= reader.news.capacity()) {
       reader.news.merge_encoded(post);
     } else {
       reader.news = Signature(reader.news.capacity());
-      std::fill(reader.asks_once.begin(), reader.asks_once.end(), true);
+      reader.asks_all = true;
     }
   }
   if (!news.empty()) {
@@ -155,12 +155,14 @@ std::vector<std::uint64_t> Bulletin::keep(fabric::Rank source, std::span<const s
   Reader& reader = readers_[source];
   std::vector<std::uint64_t> answer{0};
   for (fabric::Rank rank = 0; rank < readers_.size(); ++rank)
-    if (rank != source && (!posts_[rank] || reader.asks_once[rank])) answer.push_back(rank);
+    if (rank != source && (reader.asks_all || reader.asks_once[rank] || !posts_[rank]))
+      answer.push_back(rank);
   const std::size_t asked = answer.size() - 1;
   answer.front() = asked;
   answer.resize(answer.size() + reader.news.encoded_bytes() / sizeof(std::uint64_t));
   reader.news.encode(std::as_writable_bytes(std::span(answer).subspan(1 + asked)).data());
   reader.news = Signature(reader.news.capacity());
+  reader.asks_all = false;
   std::fill(reader.asks_once.begin(), reader.asks_once.end(), false);
   return answer;
 }

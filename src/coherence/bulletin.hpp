@@ -9,11 +9,12 @@
 ///                                                    ◀──────────── post
 ///                                    the first one's news ───────▶
 ///
-/// What a rank shows (SignatureExchange) and has not posted the keeper does not know of. A rank that is about
-/// to do that, with the release of a lock say, stops posting first: from then on whoever posts is told to ask
-/// that rank itself, as all are in the beginning, until it has asked once after the rank has flushed again.
-/// So who has posted, and asked whom it was told to, has acquired all that any rank had shown before, or
-/// posted. Knowledge tells what a rank owes the keeper.
+/// What a rank publishes and shows (SignatureExchange) but does not post, with the release of a lock say, the
+/// keeper does not know of. So it stops posting first: from then on whoever posts is told to ask that rank
+/// itself, as all are in the beginning, until it has asked once after the rank has flushed again. And what it
+/// learns of other ranks one by one, which may not have posted it yet, it posts as well. So who has posted,
+/// and asked whom it was told to, has acquired all that had been released anywhere before, and what that
+/// follows from. Knowledge keeps account of what a rank owes.
 #pragma once
 
 #include <atomic>
@@ -74,6 +75,7 @@ class Bulletin {
   /// With the keeper, of a rank.
   struct Reader {
     Signature news;
+    bool asks_all = true;           ///< and nothing is put by: it has not posted yet, or not for long
     std::vector<bool> asks_once;    ///< by rank: whom it must ask, though they post by now
     std::vector<std::byte> coming;  ///< of a post, so far
   };

@@ -28,11 +28,9 @@ void Knowledge::learn(std::span<const WriteNotice> notices, Timestamp min_write_
   add(notices, min_write_ts);
 }
 
-bool Knowledge::show() {
+void Knowledge::show() {
   const std::lock_guard lock(lock_);
-  if (must_post()) return false;
   show_unshown();
-  return true;
 }
 
 std::vector<std::byte> Knowledge::post(bool shows) {
@@ -51,9 +49,14 @@ void Knowledge::stop_posting() {
   unposted_ = Signature(unposted_.capacity());
 }
 
+bool Knowledge::has_unposted() {
+  const std::lock_guard lock(lock_);
+  return !unposted_.empty();
+}
+
 bool Knowledge::try_show(std::uint64_t& shown) {
   const std::unique_lock lock(lock_, std::try_to_lock);
-  if (!lock.owns_lock() || must_post()) return false;
+  if (!lock.owns_lock()) return false;
   show_unshown();
   shown = shown_.load(std::memory_order_relaxed);
   return true;
@@ -77,7 +80,7 @@ void Knowledge::rely_on(const Signature& told, std::uint64_t barriers) {
                     std::memory_order_relaxed);
   all_is_shown_ = false;
   unposted_.forget(told, barriers);
-  if (!must_post()) show_unshown();
+  show_unshown();
 }
 
 void Knowledge::add(std::span<const WriteNotice> notices, Timestamp min_write_ts) {

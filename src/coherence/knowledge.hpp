@@ -6,8 +6,8 @@
 ///     ──────┴──────▶ shown  all of it anew, or some news beside what is shown already: who has seen the rest
 ///                           looks at these alone
 ///
-/// While a rank posts, nothing is shown that it has not posted, or been told by posts and barriers: but for
-/// what it shows right before it posts that.
+/// While a rank posts, what it has learnt but by posts and barriers is *unposted* until its next post. Who is
+/// shown that by one rank alone posts it as well; before a release ends this rank stops posting.
 ///
 /// Threads: any, one after the other.
 #pragma once
@@ -33,9 +33,8 @@ class Knowledge {
   /// From now on an acquirer of this rank must know of these writes, and have seen all up to that time.
   /// \param is_posted by others, who have told it to all who post
   void learn(std::span<const WriteNotice> notices, Timestamp min_write_ts, bool is_posted = false);
-  /// Shows what it has not. What is shown never grows less. \returns false: some of it would have to be
-  /// posted before
-  [[nodiscard]] bool show();
+  /// Shows what it has not. What is shown never grows less.
+  void show();
   /// The same, unless another thread is at it. \param shown gets shown()
   bool try_show(std::uint64_t& shown);
   /// What this rank, which posts from now on, has to post next: a signature, encoded. What it had not shown
@@ -43,6 +42,8 @@ class Knowledge {
   std::vector<std::byte> post(bool shows);
   /// It does not post any more.
   void stop_posting();
+  /// Whether there is anything that it has to post, or to stop posting for.
+  bool has_unposted();
   /// What no barrier has told all, or an empty signature.
   Signature untold();
   /// All ranks have had, or are about to have, all that a barrier tells, the `barriers`th: nobody needs to be
@@ -56,7 +57,6 @@ class Knowledge {
 
  private:
   void add(std::span<const WriteNotice> notices, Timestamp min_write_ts);
-  bool must_post() const noexcept { return posts_ && !unposted_.empty(); }
   void show_unshown();
   bool show_news();
   void join_news();
@@ -71,7 +71,7 @@ class Knowledge {
   std::size_t news_shown_ = 0;
   bool all_is_shown_ = true;
   bool posts_ = false;
-  Signature unposted_;  ///< what has been learnt since it posted, and no barrier has told
+  Signature unposted_;
   std::atomic<bool> has_untold_{false};
   std::atomic<std::uint64_t> shown_{0};
 };

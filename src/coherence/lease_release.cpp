@@ -132,19 +132,21 @@ bool LeaseRelease::publish(bool is_at_place, bool shows_all) {
   std::vector<WriteNotice> notices;
   publish_all(turn, is_at_place, notices);
   known_.learn(notices, 0);
-  if (shows_all || !notices.empty()) show();
+  if (shows_all || !notices.empty()) show_to_all();
   return !notices.empty();
 }
 
-/// Shows what this rank knows. Blocks only if it posts and has something to show that it has not posted.
-void LeaseRelease::show() {
-  if (known_.show()) return;
-  const std::lock_guard posting(posting_);
-  if (known_.show()) return;
-  bulletin_.stop();
-  known_.stop_posting();
-  const bool is_shown = known_.show();
-  CRATON_ASSERT(is_shown);
+/// Shows what this rank knows, also to those who flush. Blocks only if there is something that it has not
+/// posted.
+void LeaseRelease::show_to_all() {
+  if (known_.has_unposted()) {
+    const std::lock_guard posting(posting_);
+    if (known_.has_unposted()) {
+      bulletin_.stop();
+      known_.stop_posting();
+    }
+  }
+  known_.show();
 }
 
 void LeaseRelease::release(bool is_at_place) {
@@ -173,7 +175,7 @@ Signature LeaseRelease::release_to_all() {
   std::vector<WriteNotice> notices;
   publish_all(turn, true, notices);
   known_.learn(notices, 0);
-  if (turn.is_causal()) show();  // to those who are not at the barrier yet as well
+  if (turn.is_causal()) known_.show();  // to those who are not at the barrier yet as well
   return known_.untold();
 }
 
@@ -474,7 +476,7 @@ bool LeaseRelease::update_weak(SegmentId segment, std::uint64_t offset, std::siz
   const auto locked = [&](fabric::Rank updater) {
     // What the last one to update it knew, and shown to the next one before it can have it.
     acquire_shown(std::span(&updater, 1), ~static_cast<std::uint32_t>(index));
-    show();
+    known_.show();
   };
   {
     std::unique_lock fence(release_fence_, std::defer_lock);
@@ -482,7 +484,7 @@ bool LeaseRelease::update_weak(SegmentId segment, std::uint64_t offset, std::siz
     const Turn turn(*this, fence.owns_lock());
     if (!in.update(index, offset % in.block_bytes_, bytes, modify, locked, notices)) return false;
     known_.learn(notices, 0);
-    if (turn.is_under_way()) show();
+    if (turn.is_under_way()) known_.show();
   }
   refresh_pinned();
   return true;

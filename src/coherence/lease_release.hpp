@@ -231,7 +231,7 @@ class LeaseRelease {
   }
   void publish_all(const Turn& turn, bool is_at_place, std::vector<WriteNotice>& notices);
   bool publish(bool is_at_place, bool shows_all);
-  void show();
+  void show_to_all();
   bool flush_by_bulletin();
   bool acquire_told(const Bulletin::Told& told);
   bool show_if_published(std::uint64_t& shown);
