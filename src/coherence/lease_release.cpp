@@ -139,7 +139,7 @@ bool LeaseRelease::publish(bool is_at_place, bool shows_all) {
 /// Shows what this rank knows, also to those who flush. Blocks only if there is something that it has not
 /// posted.
 void LeaseRelease::show_to_all() {
-  if (known_.has_unposted()) {
+  if (bulletin_.is_used() && known_.has_unposted()) {
     const std::lock_guard posting(posting_);
     if (known_.has_unposted()) {
       bulletin_.stop();

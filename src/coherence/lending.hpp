@@ -28,8 +28,7 @@ struct LendTerms {
 /// What a home says. Travels as it is.
 struct LentWords {
   std::uint64_t link;
-  std::uint64_t
-      lease;  ///< before it was extended; not open: the home is elsewhere, and the rest means nothing
+  std::uint64_t lease;  ///< before it was extended; not open: the home is elsewhere
   Timestamp write_ts;
   Timestamp until;
 };
