@@ -35,6 +35,15 @@ void store(std::uint64_t& word, std::uint64_t value) noexcept {
   std::atomic_ref(word).store(value);
 }
 
+/// \param initial by which the word is stored \returns what it was
+std::uint64_t exchange_own(std::uint64_t& word, std::uint64_t initial, std::uint64_t expected,
+                           std::uint64_t desired) noexcept {
+  interleave();
+  std::uint64_t found = expected ^ initial;
+  std::atomic_ref(word).compare_exchange_strong(found, desired ^ initial);
+  return found ^ initial;
+}
+
 }  // namespace
 
 std::uint64_t RemoteWords::own_link(std::uint64_t block) const noexcept {
@@ -70,11 +79,7 @@ void RemoteWords::set_own_exposed(std::uint64_t block, bool value) noexcept {
 
 std::uint64_t RemoteWords::exchange_own_link(std::uint64_t block, std::uint64_t expected,
                                              std::uint64_t desired) noexcept {
-  interleave();
-  const std::uint64_t initial = initial_link(fabric_.rank(), block);
-  std::uint64_t found = expected ^ initial;
-  std::atomic_ref(own_[block].link).compare_exchange_strong(found, desired ^ initial);
-  return found ^ initial;
+  return exchange_own(own_[block].link, initial_link(fabric_.rank(), block), expected, desired);
 }
 std::uint64_t RemoteWords::swap_own_lease(std::uint64_t block, std::uint64_t value) noexcept {
   interleave();
@@ -83,11 +88,7 @@ std::uint64_t RemoteWords::swap_own_lease(std::uint64_t block, std::uint64_t val
 }
 std::uint64_t RemoteWords::exchange_own_lease(std::uint64_t block, std::uint64_t expected,
                                               std::uint64_t desired) noexcept {
-  interleave();
-  const std::uint64_t initial = initial_lease(fabric_.rank(), block);
-  std::uint64_t found = expected ^ initial;
-  std::atomic_ref(own_[block].lease).compare_exchange_strong(found, desired ^ initial);
-  return found ^ initial;
+  return exchange_own(own_[block].lease, initial_lease(fabric_.rank(), block), expected, desired);
 }
 
 BlockWords RemoteWords::get(fabric::Rank rank, std::uint64_t block) {

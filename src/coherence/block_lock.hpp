@@ -117,6 +117,13 @@ class RemoteWords {
 /// Waits for one-sided operations of the protocol. \throws Error peer_lost
 void wait_for(fabric::Fabric& fabric, fabric::Completion& completion);
 [[noreturn]] void throw_lost(fabric::Fabric& fabric);
+/// Waits until other ranks have brought about what holds then. \param waits the fabric, or the Interleaver by
+/// which the caller waits \throws Error peer_lost
+template <typename Waits, typename Condition>
+void wait_for(fabric::Fabric& fabric, Waits& waits, Condition holds) {
+  const auto can_go_on = [&] { return holds() || fabric.lost_ranks() != 0; };
+  if (waits.wait_until(can_go_on) != fabric::Status::ok || !holds()) throw_lost(fabric);
+}
 
 /// One thread of a rank at a time uses the lock of a block (its `Block::busy`).
 class BlockLock {

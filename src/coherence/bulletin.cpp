@@ -66,9 +66,7 @@ std::vector<std::uint64_t> Bulletin::ask(Kind kind, std::span<const std::byte> o
   Question question;
   const fabric::Questions<Question>::Asked asked(questions_, question);
   send(keeper, {.kind = kind, .question = asked.number(), .bytes = own.size()}, own);
-  const auto is_answered = [&] { return question.is_answered.load(std::memory_order_acquire); };
-  const auto can_go_on = [&] { return is_answered() || fabric_.lost_ranks() != 0; };
-  if (fabric_.wait_until(can_go_on) != fabric::Status::ok || !is_answered()) throw_lost(fabric_);
+  wait_for(fabric_, fabric_, [&] { return question.is_answered.load(std::memory_order_acquire); });
   return std::move(question.answer);
 }
 

@@ -122,8 +122,9 @@ bool LeaseRelease::show_if_published(std::uint64_t& shown) {
   return known_.try_show(shown);
 }
 
-/// \param shows_all what this rank knows, also where it has published nothing itself \returns whether it has
-bool LeaseRelease::publish(bool is_at_place, bool shows_all) {
+/// \param tell with the release fence: others, what this rank knows by now \returns whether it has published
+/// anything itself
+bool LeaseRelease::publish(bool is_at_place, FunctionRef<void(bool has_published)> tell) {
   const SignalSection section;
   const events::Span span(events::Kind::release);
   if (listener_ != nullptr) listener_->before_release();
@@ -132,7 +133,7 @@ bool LeaseRelease::publish(bool is_at_place, bool shows_all) {
   std::vector<WriteNotice> notices;
   publish_all(turn, is_at_place, notices);
   known_.learn(notices, 0);
-  if (shows_all || !notices.empty()) show_to_all();
+  tell(!notices.empty());
   return !notices.empty();
 }
 
@@ -150,7 +151,7 @@ void LeaseRelease::show_to_all() {
 }
 
 void LeaseRelease::release(bool is_at_place) {
-  publish(is_at_place, true);
+  publish(is_at_place, [this](bool /*has_published*/) { show_to_all(); });
 }
 
 Signature LeaseRelease::release_to_all() {
@@ -191,7 +192,9 @@ void LeaseRelease::acquire(std::span<const fabric::Rank> ranks, std::uint32_t si
 
 bool LeaseRelease::flush() {
   if (bulletin_.is_used() && !causal_.load()) return flush_by_bulletin();
-  const bool has_published = publish(true, false);
+  const bool has_published = publish(true, [this](bool has_published_any) {
+    if (has_published_any) show_to_all();
+  });
   const SignalSection section;
   const events::Span span(events::Kind::acquire);
   const bool has_acquired = acquire_shown(others_, no_site);
@@ -202,21 +205,12 @@ bool LeaseRelease::flush() {
 bool LeaseRelease::flush_by_bulletin() {
   const SignalSection section;
   std::unique_lock<fiber::Mutex> posting(posting_, std::defer_lock);
-  bool has_published = false;
   Bulletin::Told told;
-  {
-    const events::Span span(events::Kind::release);
-    if (listener_ != nullptr) listener_->before_release();
-    const std::lock_guard fence(release_fence_);
-    const Turn turn(*this, has_writes());
-    std::vector<WriteNotice> notices;
-    publish_all(turn, true, notices);
-    has_published = !notices.empty();
+  // Within the fence: a release of another thread ends when what this one has published is posted.
+  const bool has_published = publish(true, [&](bool shows) {
     posting.lock();
-    known_.learn(notices, 0);
-    // Within the fence: a release of another thread ends when what this one has published is posted.
-    told = bulletin_.post(known_.post(has_published));
-  }
+    told = bulletin_.post(known_.post(shows));
+  });
   const events::Span span(events::Kind::acquire);
   const bool has_acquired = acquire_told(told);
   posts_.fetch_add(1, std::memory_order_release);

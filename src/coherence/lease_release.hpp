@@ -230,7 +230,7 @@ class LeaseRelease {
          to);
   }
   void publish_all(const Turn& turn, bool is_at_place, std::vector<WriteNotice>& notices);
-  bool publish(bool is_at_place, bool shows_all);
+  bool publish(bool is_at_place, FunctionRef<void(bool has_published)> tell);
   void show_to_all();
   bool flush_by_bulletin();
   bool acquire_told(const Bulletin::Told& told);

@@ -263,8 +263,7 @@ std::optional<LentWords> LeaseSegment::try_borrow(fabric::Rank home, std::uint64
 LentWords LeaseSegment::ask_to_lend(fabric::Rank home, std::uint64_t index, const LendTerms& terms) {
   Lending lending(space_.lendings());
   space_.send(LeaseRelease::Message::lend, home, id_, index, lending.number(), terms);
-  const auto can_go_on = [&] { return lending.is_answered() || fabric_.lost_ranks() != 0; };
-  if (waits_.wait_until(can_go_on) != fabric::Status::ok || !lending.is_answered()) throw_lost(fabric_);
+  wait_for(fabric_, waits_, [&] { return lending.is_answered(); });
   return lending.lent;
 }
 

@@ -464,11 +464,7 @@ void LeaseSegment::invalidate_sharers(std::uint64_t index, Block& block, std::ui
   block.acks_due.store(static_cast<std::uint32_t>(told.size()), std::memory_order_release);
   for (const fabric::Rank rank : told) space_.send(LeaseRelease::Message::drop, rank, id_, index, 0);
   Counters::add(counters_.sharer_messages, told.size());
-  const auto answered = [&] {
-    return block.acks_due.load(std::memory_order_acquire) == 0 || fabric_.lost_ranks() != 0;
-  };
-  const fabric::Status waited = waits_.wait_until(answered);
-  if (waited != fabric::Status::ok || block.acks_due.load() != 0) throw_lost(fabric_);
+  wait_for(fabric_, waits_, [&] { return block.acks_due.load(std::memory_order_acquire) == 0; });
 }
 
 /// What others have made of a dirty block into the copy here. An open one may be written meanwhile.

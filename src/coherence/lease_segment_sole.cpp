@@ -139,13 +139,8 @@ Timestamp LeaseSegment::share(fabric::Rank home, std::uint64_t index) {
   Block& block = states_[index];
   block.shared_ts.store(0, std::memory_order_relaxed);
   space_.send(LeaseRelease::Message::share, home, id_, index, 0);
-  const auto answered = [&] {
-    return block.shared_ts.load(std::memory_order_acquire) != 0 || fabric_.lost_ranks() != 0;
-  };
-  const fabric::Status waited = waits_.wait_until(answered);
-  const Timestamp answer = block.shared_ts.load(std::memory_order_acquire);
-  if (waited != fabric::Status::ok || answer == 0) throw_lost(fabric_);
-  return answer;
+  wait_for(fabric_, waits_, [&] { return block.shared_ts.load(std::memory_order_acquire) != 0; });
+  return block.shared_ts.load(std::memory_order_acquire);
 }
 
 }  // namespace craton::coherence

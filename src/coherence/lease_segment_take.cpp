@@ -40,8 +40,7 @@ std::uint64_t LeaseSegment::try_take(fabric::Rank at, std::uint64_t index, Takin
   const bool with_bytes = taking.wants_bytes() && has_published_twins() && block_bytes_ <= told_bytes;
   space_.send(with_bytes ? LeaseRelease::Message::take_with_bytes : LeaseRelease::Message::take, at, id_,
               index, taking.number());
-  const auto can_go_on = [&] { return taking.is_answered() || fabric_.lost_ranks() != 0; };
-  if (waits_.wait_until(can_go_on) != fabric::Status::ok || !taking.is_answered()) throw_lost(fabric_);
+  wait_for(fabric_, waits_, [&] { return taking.is_answered(); });
   taking.is_closed = taking.taken.link == link::unlocked;
   if (taking.taken.has_bytes != 0) Counters::add(counters_.fetched_bytes, block_bytes_);
   return taking.taken.link;

@@ -16,9 +16,8 @@ Collection::Collection(fabric::Fabric& fabric, fabric::HandlerId handler)
 std::vector<std::vector<std::byte>> Collection::collect(std::span<const std::byte> own) {
   if (fabric_.rank() == 0) {
     all_[0].assign(own.begin(), own.end());
-    const auto here = [this] { return complete_.load(std::memory_order_acquire) == fabric_.size() - 1; };
-    const fabric::Status waited = fabric_.wait_until([&] { return here() || fabric_.lost_ranks() != 0; });
-    if (waited != fabric::Status::ok || !here()) coherence::throw_lost(fabric_);
+    coherence::wait_for(fabric_, fabric_,
+                        [this] { return complete_.load(std::memory_order_acquire) == fabric_.size() - 1; });
     return std::move(all_);
   }
   // An empty message ends it.

@@ -190,9 +190,7 @@ Heap::Message Heap::ask(fabric::Rank to, Kind kind, std::uint64_t first, std::ui
   question.count = count;
   if (fabric_.send(to, handler_, &question, sizeof question) != fabric::Status::ok)
     coherence::throw_lost(fabric_);
-  const auto here = [&] { return answered_.load(std::memory_order_acquire) == ticket; };
-  const fabric::Status waited = fabric_.wait_until([&] { return here() || fabric_.lost_ranks() != 0; });
-  if (waited != fabric::Status::ok || !here()) coherence::throw_lost(fabric_);
+  coherence::wait_for(fabric_, fabric_, [&] { return answered_.load(std::memory_order_acquire) == ticket; });
   return answer_;
 }
 

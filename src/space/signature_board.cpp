@@ -216,9 +216,7 @@ void SignatureBoard::ask(Look& look) {
     if (fabric_.send(view.rank, handler_, &question, sizeof question) != fabric::Status::ok)
       coherence::throw_lost(fabric_);
   }
-  const auto are_there = [&] { return look.missing.load(std::memory_order_acquire) == 0; };
-  const auto can_go_on = [&] { return are_there() || fabric_.lost_ranks() != 0; };
-  if (fabric_.wait_until(can_go_on) != fabric::Status::ok || !are_there()) coherence::throw_lost(fabric_);
+  coherence::wait_for(fabric_, fabric_, [&] { return look.missing.load(std::memory_order_acquire) == 0; });
 }
 
 void SignatureBoard::arrived(void* self, fabric::Rank source, const std::byte* payload,

@@ -93,9 +93,8 @@ std::pair<std::uint64_t, std::uint64_t> block_of(std::uint64_t number) {
 TEST(Bulletin, TellsEachRankOnceWhatOthersHavePosted) {
   for (std::uint64_t seed = 1; seed <= bulletin_seeds; ++seed) {
     const std::vector<Step> turns = {
-        // Who posts for the first time asks all. Who has not posted yet must be asked each time, who has
-        // begun
-        // to since, once.
+        // Who posts for the first time asks all. Who has not posted yet must be asked each time, and once
+        // more when it has.
         post(0, nothing, {}, {1, 2}),     post(1, nothing, {}, {0, 2}),  post(1, block_of(7), {}, {2}),
         post(2, block_of(8), {}, {0, 1}), post(2, nothing, {}, {}),      post(0, block_of(9), {7, 8}, {1, 2}),
         post(0, nothing, {}, {}),         post(1, nothing, {8, 9}, {2}), post(2, nothing, {9}, {}),

@@ -352,25 +352,28 @@ class RandomRun {
     }
     guarded.mailbox = kept;
     if (random_.one_in(4)) world_->preempt();
-    for (std::size_t group = 0; group < groups_.size(); ++group) {
-      if (groups_[group].holder != self || !random_.one_in(2)) continue;
-      // Not seen by others before this thread has released the lock: the mailbox is looked at under it only.
-      groups_[group].holder = Group::nobody;
-      guarded.mailbox.push_back(group);
-    }
+    // Not seen by others before this thread has released the lock: the mailbox is looked at under it only.
+    const std::vector<std::size_t> given = give_up(self);
+    guarded.mailbox.insert(guarded.mailbox.end(), given.begin(), given.end());
     mutexes.unlock(number);
   }
 
-  /// Whoever flushes after another thread's flush, or release, has ended sees what that one had published.
-  /// The mailbox is none of the program's.
-  void pass_by_flush(Rank rank, int self) {
-    LeaseRelease& protocol = ranks_[rank]->protocol();
+  /// \returns some of the groups that a thread holds, which nobody does now
+  std::vector<std::size_t> give_up(int self) {
     std::vector<std::size_t> given;
     for (std::size_t group = 0; group < groups_.size(); ++group) {
       if (groups_[group].holder != self || !random_.one_in(2)) continue;
       groups_[group].holder = Group::nobody;
       given.push_back(group);
     }
+    return given;
+  }
+
+  /// Whoever flushes after another thread's flush, or release, has ended sees what that one had published.
+  /// The mailbox is none of the program's.
+  void pass_by_flush(Rank rank, int self) {
+    LeaseRelease& protocol = ranks_[rank]->protocol();
+    const std::vector<std::size_t> given = give_up(self);
     if (random_.one_in(4)) {
       protocol.release();
     } else {
@@ -399,12 +402,7 @@ class RandomRun {
     if (atomics_.empty()) return;
     Atomic& atomic = atomics_[random_.below(atomics_.size())];
     Item& item = items_[atomic.item];
-    std::vector<std::size_t> given;
-    for (std::size_t group = 0; group < groups_.size(); ++group) {
-      if (groups_[group].holder != self || !random_.one_in(2)) continue;
-      groups_[group].holder = Group::nobody;
-      given.push_back(group);
-    }
+    const std::vector<std::size_t> given = give_up(self);
     std::vector<std::size_t> taken;
     ranks_[rank]->update(item.segment, item.offset, item.bytes, [&](std::byte* word) {
       std::uint64_t found = 0;
