@@ -170,6 +170,14 @@ class Fabric {
     if (wait_until([&completion] { return completion.done(); }) != Status::ok) return Status::timed_out;
     return completion.status();
   }
+  /// Serves what has come, and does not wait: for a thread that is busy for long and has something that
+  /// others ask for. Where no processor is idle an agent may have to wait for one. Costs some 0.3 us where
+  /// nothing has come, with a network 2.
+  void serve() {
+    // wait_until looks, polls, and looks.
+    unsigned looks = 0;
+    static_cast<void>(wait_until([&looks] { return ++looks > 2; }));
+  }
   /// Makes this rank's waiters look at their conditions again, after another of its threads has changed one.
   virtual void notify() noexcept = 0;
 

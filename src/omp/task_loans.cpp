@@ -252,6 +252,7 @@ void TaskPool::recall_answered(const Message& answer) {
 
 /// Loans that are back have ended, once what their ranks published is known here.
 void TaskPool::settle_returned() {
+  const TimeNs begun_ns = now_ns();
   std::vector<Return> back;
   {
     const std::lock_guard lock(lock_);
@@ -265,6 +266,7 @@ void TaskPool::settle_returned() {
     learnt.push_back(one.borrower);
   }
   for (const Return& one : back) finish(*one.task);
+  settling_.spent(begun_ns, now_ns());
 }
 
 // ---- The borrower
@@ -293,6 +295,22 @@ void TaskPool::ask() {
     return send(rank, message_of(Message::Kind::ask));
   }
   is_asking_.store(false, std::memory_order_release);
+}
+
+/// By who is about to run it: learns what its owner knew, unless that came with an earlier one.
+void TaskPool::begin_loan(const Loan& loan) {
+  std::atomic<std::uint64_t>& learnt = said_[loan.owner].learnt;
+  if (loan.number <= learnt.load(std::memory_order_acquire)) return;
+  // What is here now was published before; what arrives meanwhile may not have been.
+  std::uint64_t here = loan.number;
+  {
+    const std::lock_guard lock(lock_);
+    for (const Task* const one : borrowed_)
+      if (one->loan->owner == loan.owner) here = std::max(here, one->loan->number);
+  }
+  runtime_.guard([&] { runtime_.platform().space().learn(loan.owner); });
+  const std::lock_guard lock(lock_);
+  learnt.store(std::max(here, learnt.load(std::memory_order_relaxed)), std::memory_order_release);
 }
 
 /// Its owner wants a loan back. \returns the answer
@@ -352,6 +370,7 @@ void TaskPool::fulfil_at(Runtime& runtime, fabric::Rank owner, const Task& task)
 // ---- Messages
 
 void TaskPool::arrived(fabric::Rank source, const Message& message) {
+  arrivals_.fetch_add(1, std::memory_order_relaxed);
   const bool is_now = message.region == region_.load(std::memory_order_relaxed);
   const std::uint64_t said = (message.region + std::uint64_t{1}) << 32U | message.value;
   switch (message.kind) {

@@ -29,6 +29,10 @@ TaskPool::TaskPool(Runtime& runtime, Gate& gate)
 
 TaskPool::~TaskPool() = default;
 
+TimeNs TaskPool::now_ns() const noexcept {
+  return runtime_.platform().fabric().clock().now_ns();
+}
+
 void TaskPool::begin(fabric::Rank ranks, std::uint32_t size, std::uint32_t region) {
   CRATON_ASSERT(left_.load() == 0U);
   std::vector<Asker> askers;
@@ -56,8 +60,12 @@ void TaskPool::begin(fabric::Rank ranks, std::uint32_t size, std::uint32_t regio
   may_find_work_.store(true, std::memory_order_relaxed);
 }
 
-bool TaskPool::is_full() const noexcept {
-  return left_.load(std::memory_order_relaxed) > tasks_a_thread * size_;
+bool TaskPool::is_full() {
+  const auto are_too_many = [this] { return left_.load(std::memory_order_relaxed) > tasks_a_thread * size_; };
+  if (!are_too_many()) return false;
+  // Who makes tasks without end comes by nowhere else, and loans that are back still count.
+  if (returned_count_.load(std::memory_order_acquire) != 0 && settling_.is_due(now_ns())) settle_returned();
+  return are_too_many();
 }
 
 // ---- Making tasks
@@ -143,21 +151,29 @@ Task* TaskPool::take(Pick pick, const Task* parent, const TaskGroup* group) {
 
 // ---- Running them
 
-void TaskPool::run(Thread& thread, Task& task) {
-  if (ranks_ > 1) {
-    const bool others_wait = asker_count_.load(std::memory_order_relaxed) != 0;
-    const TimeNs now_ns =
-        queued_.load(std::memory_order_relaxed) != 0 ? runtime_.platform().fabric().clock().now_ns() : 0;
-    if (others_wait) {
-      answer_askers();
-    } else if (now_ns > published_ns_.load(std::memory_order_relaxed) + publish_every_ns) {
-      published_ns_.store(now_ns, std::memory_order_relaxed);
-      publish();
-    } else if (now_ns != 0) {
-      runtime_.platform().flush_output();  // others may get what waits, while this one runs
-    }
-    if (task.learns) runtime_.guard([&] { runtime_.platform().space().learn(task.loan->owner); });
+void TaskPool::serve_others() {
+  if (ranks_ == 1) return;
+  const bool has_tasks = queued_.load(std::memory_order_relaxed) != 0;
+  const TimeNs begun_ns = has_tasks ? now_ns() : 0;
+  if (has_tasks && serving_.is_due(begun_ns)) {
+    const std::uint32_t before = arrivals_.load(std::memory_order_relaxed);
+    runtime_.platform().fabric().serve();
+    // Where something has come more is to be expected.
+    if (arrivals_.load(std::memory_order_relaxed) == before) serving_.spent(begun_ns, now_ns());
   }
+  if (asker_count_.load(std::memory_order_relaxed) != 0) {
+    answer_askers();
+  } else if (has_tasks && begun_ns > published_ns_.load(std::memory_order_relaxed) + publish_every_ns) {
+    published_ns_.store(begun_ns, std::memory_order_relaxed);
+    publish();
+  } else if (has_tasks) {
+    runtime_.platform().flush_output();  // others may get what waits, while this one runs
+  }
+}
+
+void TaskPool::run(Thread& thread, Task& task) {
+  serve_others();
+  if (task.learns) begin_loan(*task.loan);
   Task* const before = std::exchange(thread.task, &task);
   if (!task.may_be_dropped || !(is_region_cancelled() || is_group_cancelled())) {
     events::enter_region(task.function);
@@ -241,7 +257,8 @@ void TaskPool::wait(Thread& thread, Pick pick, const TaskGroup* group, bool serv
                     FunctionRef<bool()> done) {
   serves_fabric = serves_fabric && ranks_ > 1;
   while (!done()) {
-    if (returned_count_.load(std::memory_order_acquire) != 0) {
+    const bool has_returned = returned_count_.load(std::memory_order_acquire) != 0;
+    if (has_returned && settling_.is_due(now_ns())) {
       settle_returned();
       continue;
     }
@@ -249,6 +266,10 @@ void TaskPool::wait(Thread& thread, Pick pick, const TaskGroup* group, bool serv
     const std::uint32_t answered = recall_changes_.load(std::memory_order_acquire);
     if (Task* const task = take(pick, thread.task, group)) {
       run(thread, *task);
+      continue;
+    }
+    if (has_returned) {
+      settle_returned();
       continue;
     }
     if (pick == Pick::any && may_ask()) ask();
@@ -347,9 +368,11 @@ bool TaskPool::can_help() const noexcept {
 }
 
 void TaskPool::help(Thread& thread) {
-  if (returned_count_.load(std::memory_order_acquire) != 0) settle_returned();
+  const bool has_returned = returned_count_.load(std::memory_order_acquire) != 0;
+  if (has_returned && settling_.is_due(now_ns())) settle_returned();
   if (asker_count_.load(std::memory_order_acquire) != 0) answer_askers();
   if (Task* const task = take(Pick::any, nullptr, nullptr)) return run(thread, *task);
+  if (has_returned) settle_returned();
   if (may_ask()) ask();
   recall_for(Pick::any, nullptr, nullptr);
 }

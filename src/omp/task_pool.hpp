@@ -50,6 +50,21 @@ namespace craton::omp {
 class Runtime;
 struct Thread;
 
+/// Of what is done between tasks, so seldom that it takes but a part of the time.
+class Ration {
+ public:
+  /// \param one_in which part
+  explicit Ration(unsigned one_in) noexcept : one_in_(one_in) {}
+  bool is_due(TimeNs now_ns) const noexcept { return now_ns >= next_ns_.load(std::memory_order_relaxed); }
+  void spent(TimeNs begun_ns, TimeNs ended_ns) noexcept {
+    next_ns_.store(ended_ns + one_in_ * (ended_ns - begun_ns), std::memory_order_relaxed);
+  }
+
+ private:
+  const unsigned one_in_;
+  std::atomic<TimeNs> next_ns_{0};
+};
+
 class TaskPool {
  public:
   /// \param gate of the team
@@ -63,8 +78,11 @@ class TaskPool {
 
   // ---- By threads of the team
 
-  /// Whether so many tasks wait that the next one is better run by who makes it.
-  bool is_full() const noexcept;
+  /// Whether so many tasks wait that the next one is better run by who makes it. Looks at what has come back.
+  bool is_full();
+  /// Before a task is run, wherever that is: lends what waits here to ranks that ask, and has it ready for
+  /// those that will.
+  void serve_others();
   /// Takes over a task that is to be run later.
   void add(std::unique_ptr<Task> task, std::span<const Dependence> items);
   /// A task that its maker has run itself has ended.
@@ -141,6 +159,7 @@ class TaskPool {
   void enqueue(Task& task);
   void unlink(Task& task) noexcept;
   void settle_returned();
+  TimeNs now_ns() const noexcept;
 
   // Lending (task_loans.cpp).
   void offer();
@@ -148,6 +167,7 @@ class TaskPool {
   void publish_memory();
   bool may_ask() const noexcept;
   void ask();
+  void begin_loan(const Loan& loan);
   Answer answer_to(const Asker& asker);
   void send(const Answer& answer);
   void note_sent(const Answer& answer) noexcept;
@@ -214,10 +234,15 @@ class TaskPool {
     std::atomic<std::uint64_t> work{0};
     std::atomic<std::uint64_t> none{0};
     std::atomic<std::uint32_t> meeting{0};  ///< barriers that it had left
+    std::atomic<std::uint64_t> learnt{
+        0};  ///< loans of its up to this number find what it knew; of all regions
   };
   std::unique_ptr<Said[]> said_;
   std::atomic<bool> may_find_work_{false};
   std::atomic<bool> is_asking_{false};
+  std::atomic<std::uint32_t> arrivals_{0};  ///< of messages
+  Ration serving_{50};                      ///< looks for them
+  Ration settling_{10};                     ///< loans that are back
   fabric::Rank next_to_ask_ = 0;
 };
 

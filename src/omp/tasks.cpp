@@ -108,7 +108,7 @@ void drop(const TaskSpec& spec) {
 }
 
 /// Whether a task is better run by who makes it, before it goes on.
-bool is_run_at_once(const Thread& thread, const TaskSpec& spec, const Team& team, const TaskPool& pool) {
+bool is_run_at_once(const Thread& thread, const TaskSpec& spec, const Team& team, TaskPool& pool) {
   if (!spec.is_deferred || thread.task->is_final) return true;
   if (spec.event != nullptr || spec.waiting != nullptr)
     return false;  // which may be fulfilled by what comes later
@@ -208,6 +208,7 @@ void run_task(const TaskSpec& spec) {
   std::unique_ptr<Task> task = make_task(thread, spec);
   if (is_run_at_once(thread, spec, *team, pool)) {
     pool.wait_for_dependences(thread, items);
+    pool.serve_others();
     run_function(thread, *task, spec);
     if (!is_fulfilled(*task)) pool.wait_for_event(thread, *task);
     return pool.end_undeferred(std::move(task));

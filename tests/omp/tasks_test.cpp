@@ -125,6 +125,59 @@ TEST_P(Tasks, OfOneThreadRunOnAllRanks) {
   });
 }
 
+TEST_P(Tasks, OfAMakerThatNeverWaitsRunOnAllRanksAgainAndAgain) {
+  run([](const Job& job) {
+    for (auto& by : shared->by) by[0] = 0;
+#pragma omp parallel
+#pragma omp single
+    {
+      // More than may wait at a time, by far: what has come back makes room, without a wait.
+      const long wanted = 4L * 64 * shape().size();
+      const auto elsewhere = [] {
+        long sum = 0;
+        for (fabric::Rank rank = 1; rank < shape().ranks; ++rank) sum += shared->by[rank][0];
+        return sum;
+      };
+      const double until_s = omp_get_wtime() + 60;
+      while (shape().ranks > 1 && elsewhere() < wanted && omp_get_wtime() < until_s) {
+#pragma omp task
+        {
+          take_time(20000);
+          note_rank();
+        }
+      }
+    }
+    long elsewhere = 0;
+    for (fabric::Rank rank = 1; rank < shape().ranks; ++rank) elsewhere += shared->by[rank][0];
+    job.check(shape().ranks == 1 || elsewhere >= 4L * 64 * shape().size(),
+              "others ran no more than " + std::to_string(elsewhere));
+  });
+}
+
+TEST_P(Tasks, ThatAreLentTogetherFindWhatWasWrittenBeforeEach) {
+  run([](const Job& job) {
+    for (int round = 1; round <= 5; ++round) {
+      shared->count = round;
+      shared->bad = 0;
+#pragma omp parallel
+#pragma omp single
+      for (long i = 0; i < cells; ++i) {
+        shared->cell[static_cast<std::size_t>(i)] = shared->count;
+#pragma omp task firstprivate(i)
+        {
+          for (long k = i; k >= 0 && k > i - 64; --k)
+            if (shared->cell[static_cast<std::size_t>(k)] != shared->count) {
+#pragma omp critical(bad)
+              ++shared->bad;
+            }
+          if (i % 64 == 0) take_time(20000);
+        }
+      }
+      job.check(shared->bad == 0, std::to_string(shared->bad) + " cells were old");
+    }
+  });
+}
+
 TEST_P(Tasks, OfAllThreadsEndAtTheBarrier) {
   run([](const Job& job) {
     for (int round = 0; round < 10; ++round) {
