@@ -47,6 +47,8 @@ struct Block {
   Timestamp source_write_ts;  ///< where one get brings that write from: its notice
   Timestamp source_read_ts;
   fabric::Rank source;
+  fabric::Rank told_by;  ///< who wrote it last, as far as notices tell
+  Timestamp told_ts;     ///< and when; 0: none does
   /// One plus the rank whose twin the copy was fetched from last: it may have had later writes in it already.
   /// 0: the copy has none that are later than copy_write_ts.
   std::uint32_t copied_from;

@@ -159,13 +159,14 @@ bool BlockLock::try_lock_own(std::uint64_t block) {
          words_.exchange_link(fabric_.rank(), block, link::unlocked, link::locked) == link::unlocked;
 }
 
-fabric::Rank BlockLock::lock(std::uint64_t block, std::atomic<std::uint32_t>& answer, Take take) {
+fabric::Rank BlockLock::lock(std::uint64_t block, std::atomic<std::uint32_t>& answer, Take take,
+                             std::optional<fabric::Rank> later) {
   const fabric::Rank self = fabric_.rank();
   const std::uint64_t own = words_.exchange_link(self, block, link::unlocked, link::locked);
   if (own == link::unlocked) return self;
   CRATON_ASSERT(link::is_rank(own));         // another thread of this rank holds it
   words_.set_own_link(block, link::locked);  // from now on others may queue behind us
-  for (fabric::Rank at = link::rank(own);;) {
+  for (fabric::Rank at = later.value_or(link::rank(own));;) {
     Counters::add(counters_.lock_hops);
     answer.store(wait, std::memory_order_relaxed);
     std::uint64_t seen = take(at);
@@ -190,14 +191,15 @@ fabric::Rank BlockLock::lock(std::uint64_t block, std::atomic<std::uint32_t>& an
   }
 }
 
-bool BlockLock::try_lock(std::uint64_t block, fabric::Rank& before, Take take) {
+bool BlockLock::try_lock(std::uint64_t block, fabric::Rank& before, Take take,
+                         std::optional<fabric::Rank> later) {
   const fabric::Rank self = fabric_.rank();
   before = self;
   const std::uint64_t own = words_.exchange_link(self, block, link::unlocked, link::locked);
   if (own == link::unlocked) return true;
   if (!link::is_rank(own)) return false;  // another thread of this rank holds it
   words_.set_own_link(block, link::trying);
-  for (fabric::Rank at = link::rank(own);;) {
+  for (fabric::Rank at = later.value_or(link::rank(own));;) {
     const std::uint64_t seen = take(at);
     if (seen == link::unlocked) {
       before = at;
@@ -229,11 +231,12 @@ void BlockLock::pause() {
   if (fabric_.lost_ranks() != 0) throw_lost(fabric_);
 }
 
-void BlockLock::unlock(std::uint64_t block) {
+fabric::Rank BlockLock::unlock(std::uint64_t block) {
   const std::uint64_t seen = words_.exchange_link(fabric_.rank(), block, link::locked, link::unlocked);
-  if (seen == link::locked) return;
+  if (seen == link::locked) return fabric_.rank();
   CRATON_ASSERT(link::is_rank(seen));
   tell_(context_, link::rank(seen), block, granted);
+  return link::rank(seen);
 }
 
 }  // namespace craton::coherence

@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include "base/function_ref.hpp"
 #include "coherence/block_words.hpp"
@@ -153,17 +154,21 @@ class BlockLock {
   /// Takes the lock if nobody has it now, wherever it is; fails only if somebody had it, or awaited it, in
   /// the meantime. Blocks for the network only, and while others try. \param before gets the rank that had it
   /// before, if it was taken
-  bool try_lock(std::uint64_t block, fabric::Rank& before, Take take);
+  /// \param later a rank that is known to have had the lock after this one: the way from there is shorter
+  /// than from this rank's link
+  bool try_lock(std::uint64_t block, fabric::Rank& before, Take take, std::optional<fabric::Rank> later = {});
   bool try_lock(std::uint64_t block, fabric::Rank& before) {
     return try_lock(block, before, [this, block](fabric::Rank at) { return try_take(at, block); });
   }
-  /// Takes the lock. Blocks. \param answer set by the message of the rank before us
+  /// Takes the lock. Blocks. \param answer set by the message of the rank before us \param later as above
   /// \returns the rank that had it before; this rank, if that was us. \throws Error peer_lost
-  fabric::Rank lock(std::uint64_t block, std::atomic<std::uint32_t>& answer, Take take);
+  fabric::Rank lock(std::uint64_t block, std::atomic<std::uint32_t>& answer, Take take,
+                    std::optional<fabric::Rank> later = {});
   fabric::Rank lock(std::uint64_t block, std::atomic<std::uint32_t>& answer) {
     return lock(block, answer, [this, block](fabric::Rank at) { return try_take(at, block); });
   }
-  void unlock(std::uint64_t block);
+  /// \returns the rank that has it now; this one, if nobody has
+  fabric::Rank unlock(std::uint64_t block);
   /// A moment, for who waits for what is over soon and tells nobody. \throws Error peer_lost
   void pause();
 

@@ -42,11 +42,16 @@ inline constexpr std::uint64_t first_rank = 4;
 inline constexpr std::uint64_t to(fabric::Rank rank) noexcept {
   return first_rank + rank;
 }
+/// The same, and that rank has been told that it has the lock: nobody awaits it by this word any more.
+inline constexpr std::uint64_t passed_bit = std::uint64_t{1} << 63U;
+inline constexpr std::uint64_t passed_to(fabric::Rank rank) noexcept {
+  return passed_bit | to(rank);
+}
 inline constexpr bool is_rank(std::uint64_t value) noexcept {
   return value >= first_rank;
 }
 inline constexpr fabric::Rank rank(std::uint64_t value) noexcept {
-  return static_cast<fabric::Rank>(value - first_rank);
+  return static_cast<fabric::Rank>((value & ~passed_bit) - first_rank);
 }
 }  // namespace link
 

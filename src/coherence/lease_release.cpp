@@ -190,6 +190,23 @@ void LeaseRelease::acquire(std::span<const fabric::Rank> ranks, std::uint32_t si
   refresh_pinned();
 }
 
+void LeaseRelease::acquire(SignatureExchange::View& view, std::span<const std::byte> news,
+                           std::uint32_t site) {
+  const SignalSection section;
+  const bool is_news = view.now != view.version;
+  if (is_news && !exchange_.decode_news(view, news)) return acquire(view.rank, site);
+  const events::Span span(events::Kind::acquire);
+  const SiteBits at = come_to(site);
+  if (is_news) {
+    acquire_views(std::span(&view, 1), at);
+  } else {
+    Counters::add(counters_.acquires);
+    acquire_unshown();
+  }
+  if (site != no_site && site != no_place) open_expected(sites_.bit_of(site));
+  refresh_pinned();
+}
+
 bool LeaseRelease::flush() {
   if (bulletin_.is_used() && !causal_.load()) return flush_by_bulletin();
   const bool has_published = publish(true, [this](bool has_published_any) {
@@ -250,6 +267,11 @@ bool LeaseRelease::acquire_shown(std::span<const fabric::Rank> ranks, std::uint3
     acquire_unshown();
     return false;
   }
+  acquire_views(views, at);
+  return true;
+}
+
+void LeaseRelease::acquire_views(std::span<SignatureExchange::View> views, SiteBits at) {
   if (views.size() == 1) {
     acquire_notices(views.front().signature, at);
   } else {
@@ -269,7 +291,6 @@ bool LeaseRelease::acquire_shown(std::span<const fabric::Rank> ranks, std::uint3
     while (is_news() && !acquired.compare_exchange_weak(before, view.now, std::memory_order_acq_rel)) {
     }
   }
-  return true;
 }
 
 /// \returns the place's bit

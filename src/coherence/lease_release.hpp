@@ -114,6 +114,9 @@ class LeaseRelease {
   /// this one. Blocks. \param site where in the program it is, for what prefetching learns
   void acquire(std::span<const fabric::Rank> ranks, std::uint32_t site = 0);
   void acquire(fabric::Rank rank, std::uint32_t site = 0) { acquire(std::span(&rank, 1), site); }
+  /// The same of a rank that has sent along what it shows. \param view with the version that it was told,
+  /// which this rank had acquired \param news SignatureExchange::encode_news
+  void acquire(SignatureExchange::View& view, std::span<const std::byte> news, std::uint32_t site);
   /// A release, and an acquire from all ranks. What this rank has only learnt it does not show: who flushes
   /// asks all ranks. Blocks. \returns false: nothing was published, nor is there anything of others that this
   /// rank had not acquired
@@ -172,6 +175,7 @@ class LeaseRelease {
   }
   /// By which all code waits that fences may run several times at a time.
   Interleaver& waits() noexcept { return waits_; }
+  SignatureExchange& exchange() noexcept { return exchange_; }
   /// Null where no block can be strong.
   Exclusive* strong_blocks() noexcept { return exclusive_; }
 
@@ -239,6 +243,7 @@ class LeaseRelease {
   void acquire_blocks(const Signature& signature, SiteBits at);
   void open_expected(SiteBits at);
   bool acquire_shown(std::span<const fabric::Rank> ranks, std::uint32_t site);
+  void acquire_views(std::span<SignatureExchange::View> views, SiteBits at);
   void await_barriers(std::uint64_t barriers);
   SiteBits come_to(std::uint32_t site) noexcept;
   void acquire_unshown();

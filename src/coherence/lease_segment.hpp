@@ -250,6 +250,7 @@ class LeaseSegment final : public vm::FaultHandler {
   Taken take_home(std::uint64_t index, Block& block);
   Taken take_home_from(fabric::Rank home, std::uint64_t index, Block& block, Taking& taking,
                        std::byte* incoming);
+  std::optional<fabric::Rank> later_home(std::uint64_t index, Block& block) const noexcept;
   bool is_to_bring_bytes(const Block& block) const noexcept;
   std::uint64_t try_take(fabric::Rank at, std::uint64_t index, Taking& taking);
   void close_home(fabric::Rank home, std::uint64_t index, Taking& taking, std::byte* to);

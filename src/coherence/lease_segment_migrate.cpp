@@ -64,7 +64,7 @@ bool LeaseSegment::take_ahead(std::uint64_t index, Block& block) {
   fabric::Rank home = fabric_.rank();
   Taking taking(space_.takings(), data(index));
   const auto take = [&](fabric::Rank at) { return try_take(at, index, taking); };
-  if (!lock_.try_lock(index, home, take)) return false;
+  if (!lock_.try_lock(index, home, take, later_home(index, block))) return false;
   const Taken taken = take_home_from(home, index, block, taking, data(index));
   const Timestamp published_ts = std::max<Timestamp>(taken.published_ts, 1);
   const bool looks = dials_.probe_one_in != 0 && ++block.unlooked >= dials_.probe_one_in / looks_a_probe;

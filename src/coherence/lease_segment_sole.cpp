@@ -82,7 +82,7 @@ void LeaseSegment::note_published(std::uint64_t index, Block& block, Timestamp w
 
 /// Of a block that was published here, and whose bytes only its home knows where to get.
 void LeaseSegment::tell_to_ask(std::uint64_t index, Timestamp write_ts, std::vector<WriteNotice>& notices) {
-  notices.push_back({.source = WriteNotice::ask_home,
+  notices.push_back({.source = WriteNotice::ask_home | fabric_.rank(),
                      .segment = id_,
                      .block = index,
                      .write_ts = write_ts,

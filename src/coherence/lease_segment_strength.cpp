@@ -28,7 +28,8 @@ void LeaseSegment::become_home(std::uint64_t index, std::vector<WriteNotice>& no
   renew_published_twin(index);
   if (lock_.try_lock_own(index)) {
     publish_at_home(index, block, notices);
-    return lock_.unlock(index);
+    lock_.unlock(index);
+    return;
   }
   settle(index, block);
   Taking taking(space_.takings(), nullptr);

@@ -22,8 +22,9 @@ LeaseSegment::Taken LeaseSegment::take_home(std::uint64_t index, Block& block) {
   expect_arrival(index, block);
   const ScratchPool::Buffer incoming(scratch_);
   Taking taking(space_.takings(), is_to_bring_bytes(block) ? incoming.data() : nullptr);
-  const fabric::Rank home =
-      lock_.lock(index, block.answer, [&](fabric::Rank at) { return try_take(at, index, taking); });
+  const fabric::Rank home = lock_.lock(
+      index, block.answer, [&](fabric::Rank at) { return try_take(at, index, taking); },
+      later_home(index, block));
   return take_home_from(home, index, block, taking, incoming.data());
 }
 
@@ -31,6 +32,16 @@ LeaseSegment::Taken LeaseSegment::take_home(std::uint64_t index, Block& block) {
 /// as we know, or where only this rank writes it while it has a copy.
 bool LeaseSegment::is_to_bring_bytes(const Block& block) const noexcept {
   return fast() && block.copy_write_ts != 0 && !block.alone;
+}
+
+/// With `busy`. A rank that had the home after this one, if notices tell of one: who publishes has it, at
+/// times that never fall on its way.
+std::optional<fabric::Rank> LeaseSegment::later_home(std::uint64_t index, Block& block) const noexcept {
+  const std::uint64_t own = words_.own_lease(index);
+  const StateGuard guard(block.state);
+  const bool is_told = floating() && block.told_ts != 0 && lease::is_moved(own) &&
+                       block.told_ts >= lease::time(own) && block.told_by != fabric_.rank();
+  return is_told ? std::optional(block.told_by) : std::nullopt;
 }
 
 /// BlockLock::Take.

@@ -29,14 +29,17 @@ inline constexpr std::size_t segments_at_most = 4096;
 
 /// A block was released with this write timestamp. Travels as it is.
 struct WriteNotice {
-  /// Nobody in particular: who needs the block asks its home.
-  static constexpr fabric::Rank ask_home = ~fabric::Rank{0};
+  /// A bit of `source`: who needs the block asks its home, which was that rank.
+  static constexpr fabric::Rank ask_home = fabric::Rank{1} << 31U;
 
   fabric::Rank source;  ///< whose copy has the write in it: the writer, or the block's fixed home
   SegmentId segment;
   std::uint64_t block;
   Timestamp write_ts;
   Timestamp read_ts;  ///< until then no later write of the block exists
+
+  bool asks_home() const noexcept { return (source & ask_home) != 0; }
+  fabric::Rank writer() const noexcept { return source & ~ask_home; }
 };
 static_assert(sizeof(WriteNotice) == 32);
 

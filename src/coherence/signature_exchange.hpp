@@ -34,6 +34,15 @@ class SignatureExchange {
   /// has not seen \throws Error peer_lost
   virtual bool look(std::span<View> views) = 0;
 
+  /// For a message to another rank, which it spares a look: what this rank shows and did not in a version.
+  /// Any thread, also handlers; does not block. \param bytes gets how many of `room` that takes; 0: perhaps
+  /// it has no room \returns the newest version
+  virtual std::uint64_t encode_news(std::uint64_t version, std::span<std::byte> room,
+                                    std::size_t& bytes) noexcept = 0;
+  /// What that rank has encoded so, of what is new since `view.version`; `view.now` is what it returned.
+  /// \returns false: there was no room, or another thread showed something meanwhile; look
+  virtual bool decode_news(View& view, std::span<const std::byte> news) = 0;
+
   /// Says whether a release of this rank is under way: an odd number from before its first write can be
   /// fetched until all of them are shown, an even one otherwise. It never falls. Any thread, one at a time.
   /// Does not block.

@@ -34,6 +34,11 @@ class Questions {
       number_ = all_.next_++;
       all_.asked_.emplace(number_, &question);
     }
+    /// With a number of the caller's, where all have one. One at a time with each.
+    Asked(Questions& all, Question& question, std::uint64_t number) : all_(all), number_(number) {
+      const std::lock_guard lock(all_.lock_);
+      all_.asked_.emplace(number_, &question);
+    }
     Asked(const Asked&) = delete;
     Asked& operator=(const Asked&) = delete;
     ~Asked() {

@@ -151,12 +151,8 @@ bool SignatureBoard::look(std::span<View> views) {
     view.now = answered.head;
     if (view.now == view.version) continue;
     is_news = true;
-    if (answered.bytes.size() == news_bytes(view.now, view.version)) {
-      const bool whole = view.signature.merge_encoded(answered.bytes);
-      CRATON_ASSERT(whole);
-    } else {
+    if (!decode_news(view, answered.bytes))
       readings.push_back({.view = &view, .head = view.now, .bytes = {}});
-    }
   }
   if (look.answers.size() != views.size()) {
     fabric::Completion got_heads;
@@ -171,6 +167,24 @@ bool SignatureBoard::look(std::span<View> views) {
   }
   read(readings);
   return is_news;
+}
+
+std::uint64_t SignatureBoard::encode_news(std::uint64_t version, std::span<std::byte> room,
+                                          std::size_t& bytes) noexcept {
+  const std::uint64_t head = own_word(head_at).load();
+  bytes = news_bytes(head, version);
+  if (bytes > room.size()) bytes = 0;
+  std::memcpy(room.data(), memory_.data() + offset_of_news(head, version), bytes);
+  if (!is_whole(head, own_word(head_at).load())) bytes = 0;
+  return head;
+}
+
+bool SignatureBoard::decode_news(View& view, std::span<const std::byte> news) {
+  if (news.size() != news_bytes(view.now, view.version)) return false;
+  view.signature = coherence::Signature(notice_capacity_);
+  const bool whole = view.signature.merge_encoded(news);
+  CRATON_ASSERT(whole);
+  return true;
 }
 
 /// Fetches what is new, byte by byte.
@@ -237,12 +251,8 @@ void SignatureBoard::answer(fabric::Rank source, const Message& question) noexce
   alignas(Message) std::array<std::byte, fabric::max_message_bytes> payload;
   Message answer = question;
   answer.kind = Message::Kind::answer;
-  answer.head = own_word(head_at).load();
-  std::size_t bytes = news_bytes(answer.head, question.head);
-  if (bytes > payload.size() - sizeof answer) bytes = 0;
-  std::memcpy(payload.data() + sizeof answer, memory_.data() + offset_of_news(answer.head, question.head),
-              bytes);
-  if (!is_whole(answer.head, own_word(head_at).load())) bytes = 0;
+  std::size_t bytes = 0;
+  answer.head = encode_news(question.head, std::span(payload).subspan(sizeof answer), bytes);
   std::memcpy(payload.data(), &answer, sizeof answer);
   static_cast<void>(fabric_.send(source, handler_, payload.data(), sizeof answer + bytes));
 }

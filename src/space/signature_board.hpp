@@ -44,6 +44,9 @@ class SignatureBoard final : public coherence::SignatureExchange {
   bool show_more(coherence::Timestamp min_write_ts, std::uint64_t barriers,
                  std::span<const coherence::WriteNotice> news) override;
   bool look(std::span<View> views) override;
+  std::uint64_t encode_news(std::uint64_t version, std::span<std::byte> room,
+                            std::size_t& bytes) noexcept override;
+  bool decode_news(View& view, std::span<const std::byte> news) override;
   void set_turn(std::uint64_t turn) override;
   void get_turns(std::span<std::uint64_t> turns) override;
   /// The versions alone. Blocks. \throws Error peer_lost
