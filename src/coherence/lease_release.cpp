@@ -186,8 +186,7 @@ void LeaseRelease::acquire(std::span<const fabric::Rank> ranks, std::uint32_t si
   const SignalSection section;
   const events::Span span(events::Kind::acquire);
   acquire_shown(ranks, site);
-  if (site != no_site && site != no_place) open_expected(sites_.bit_of(site));
-  refresh_pinned();
+  arrive(site);
 }
 
 void LeaseRelease::acquire(SignatureExchange::View& view, std::span<const std::byte> news,
@@ -196,13 +195,12 @@ void LeaseRelease::acquire(SignatureExchange::View& view, std::span<const std::b
   const bool is_news = view.now != view.version;
   if (is_news && !exchange_.decode_news(view, news)) return acquire(view.rank, site);
   const events::Span span(events::Kind::acquire);
-  const SiteBits at = come_to(site);
-  if (is_news) {
-    acquire_views(std::span(&view, 1), at);
-  } else {
-    Counters::add(counters_.acquires);
-    acquire_unshown();
-  }
+  acquire_views(std::span(&view, 1), is_news, come_to(site));
+  arrive(site);
+}
+
+/// The end of an acquire at a place.
+void LeaseRelease::arrive(std::uint32_t site) {
   if (site != no_site && site != no_place) open_expected(sites_.bit_of(site));
   refresh_pinned();
 }
@@ -242,11 +240,7 @@ bool LeaseRelease::acquire_told(const Bulletin::Told& told) {
   bool is_news = false;
   if (!told.news.empty()) is_news = acquire_notices(told.news, come_to(no_site), true);
   if (!told.ask.empty()) return acquire_shown(told.ask, no_site) || is_news;
-  if (told.news.empty()) {
-    come_to(no_site);
-    Counters::add(counters_.acquires);
-    acquire_unshown();
-  }
+  if (told.news.empty()) acquire_views({}, false, come_to(no_site));
   return is_news;
 }
 
@@ -262,16 +256,16 @@ bool LeaseRelease::acquire_shown(std::span<const fabric::Rank> ranks, std::uint3
     views[i].rank = ranks[i];
     views[i].version = acquired(ranks[i]);
   }
-  if (!exchange_.look(views)) {
-    Counters::add(counters_.acquires);
-    acquire_unshown();
-    return false;
-  }
-  acquire_views(views, at);
-  return true;
+  const bool is_news = exchange_.look(views);
+  acquire_views(views, is_news, at);
+  return is_news;
 }
 
-void LeaseRelease::acquire_views(std::span<SignatureExchange::View> views, SiteBits at) {
+void LeaseRelease::acquire_views(std::span<SignatureExchange::View> views, bool is_news, SiteBits at) {
+  if (!is_news) {
+    Counters::add(counters_.acquires);
+    return acquire_unshown();
+  }
   if (views.size() == 1) {
     acquire_notices(views.front().signature, at);
   } else {
@@ -287,8 +281,8 @@ void LeaseRelease::acquire_views(std::span<SignatureExchange::View> views, SiteB
   for (const SignatureExchange::View& view : views) {
     std::atomic<std::uint64_t>& acquired = acquired_[view.rank];
     std::uint64_t before = view.version;
-    const auto is_news = [&] { return static_cast<std::int64_t>(view.now - before) > 0; };  // versions wrap
-    while (is_news() && !acquired.compare_exchange_weak(before, view.now, std::memory_order_acq_rel)) {
+    const auto is_newer = [&] { return static_cast<std::int64_t>(view.now - before) > 0; };  // versions wrap
+    while (is_newer() && !acquired.compare_exchange_weak(before, view.now, std::memory_order_acq_rel)) {
     }
   }
 }

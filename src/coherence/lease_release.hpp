@@ -243,7 +243,8 @@ class LeaseRelease {
   void acquire_blocks(const Signature& signature, SiteBits at);
   void open_expected(SiteBits at);
   bool acquire_shown(std::span<const fabric::Rank> ranks, std::uint32_t site);
-  void acquire_views(std::span<SignatureExchange::View> views, SiteBits at);
+  void acquire_views(std::span<SignatureExchange::View> views, bool is_news, SiteBits at);
+  void arrive(std::uint32_t site);
   void await_barriers(std::uint64_t barriers);
   SiteBits come_to(std::uint32_t site) noexcept;
   void acquire_unshown();

@@ -140,7 +140,6 @@ bool SignatureBoard::is_whole(std::uint64_t head, std::uint64_t now) const noexc
 bool SignatureBoard::look(std::span<View> views) {
   Look look;
   for (View& view : views) {
-    view.signature = coherence::Signature(notice_capacity_);  // perhaps nothing was ever released there
     if (asked_[view.rank]) look.answers.push_back({.view = &view, .head = view.version, .bytes = {}});
   }
   if (!look.answers.empty()) ask(look);
@@ -181,10 +180,14 @@ std::uint64_t SignatureBoard::encode_news(std::uint64_t version, std::span<std::
 
 bool SignatureBoard::decode_news(View& view, std::span<const std::byte> news) {
   if (news.size() != news_bytes(view.now, view.version)) return false;
+  decode(view, news);
+  return true;
+}
+
+void SignatureBoard::decode(View& view, std::span<const std::byte> news) const {
   view.signature = coherence::Signature(notice_capacity_);
   const bool whole = view.signature.merge_encoded(news);
   CRATON_ASSERT(whole);
-  return true;
 }
 
 /// Fetches what is new, byte by byte.
@@ -209,8 +212,7 @@ void SignatureBoard::read(std::vector<Reading>& readings) {
         reading.head = view.now;
         return false;
       }
-      const bool whole = view.signature.merge_encoded(reading.bytes);
-      CRATON_ASSERT(whole);
+      decode(view, reading.bytes);
       view.now = reading.head;
       return true;
     });

@@ -69,6 +69,7 @@ class SignatureBoard final : public coherence::SignatureExchange {
   static std::size_t news_bytes(std::uint64_t head, std::uint64_t version) noexcept;
   /// What the writer, whose head is `now`, has not written over since it was shown.
   bool is_whole(std::uint64_t head, std::uint64_t now) const noexcept;
+  void decode(View& view, std::span<const std::byte> news) const;
   std::size_t offset_of_news(std::uint64_t head, std::uint64_t version) const noexcept;
 
   fabric::Fabric& fabric_;
