@@ -261,6 +261,7 @@ bool LeaseRelease::acquire_shown(std::span<const fabric::Rank> ranks, std::uint3
   return is_news;
 }
 
+/// \param is_news whether any of them shows what has not been acquired
 void LeaseRelease::acquire_views(std::span<SignatureExchange::View> views, bool is_news, SiteBits at) {
   if (!is_news) {
     Counters::add(counters_.acquires);
