@@ -7,7 +7,8 @@
 ///     write_ts   when the home was written last
 ///     sharers    a bit a rank that has a copy (directory only)
 ///     updater    the rank that updated a word of it atomically last, plus one; 0: none has
-///     exposed    1: threads of the home may be writing the block now, so its twin is not its copy
+///     exposed    1: threads of the home may be writing the block now, and it has no twin (fast releases
+///                without hot blocks)
 ///
 /// All bytes are zero at first and then mean what is right at the start, whose home `initial_home` names: a
 /// word is stored xor its initial value. So the memory of blocks that nobody touches is never allocated.

@@ -443,12 +443,13 @@ void LeaseSegment::prepare_write(std::uint64_t index, Block& block) {
     if (floating() && lock_.try_lock_own(index)) {
       const ScopeExit unlock([&]() noexcept { lock_.unlock(index); });
       if (write_kept(index, block)) return;
-      // Whoever takes the home from here copies what it has read back to our twin (section 3.4.6); in plain
-      // mode it reads the twin.
-      const bool is_made = has_clean_twin(index, block);
-      if (has_published_twins() && is_made) block.has_twin = true;
-      if (has_published_twins() && !is_made) make_twin(index, block);
-      words_.set_own_exposed(index, true);
+      if (has_clean_twin(index, block)) {
+        block.has_twin = true;
+      } else if (has_published_twins()) {
+        make_twin(index, block);
+      } else {  // whoever takes the home from here makes the twin (section 3.4.6)
+        words_.set_own_exposed(index, true);
+      }
     } else {
       settle(index, block);
       make_twin(index, block);

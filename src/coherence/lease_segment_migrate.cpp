@@ -72,7 +72,6 @@ bool LeaseSegment::take_ahead(std::uint64_t index, Block& block) {
   if (looks) std::memcpy(twin(index), data(index), block_bytes_);
   words_.set_own_updater(index, taken.updater);
   words_.set_own_write_ts(index, published_ts);
-  words_.set_own_exposed(index, true);
   list_dirty(index, block);
   block.unchanged = 0;
   block.cooled = false;
@@ -128,7 +127,6 @@ void LeaseSegment::publish_kept(std::uint64_t index, Block& block, std::vector<W
   {
     const StateGuard guard(block.state);
     block.sole = block.dirty = block.has_twin = false;
-    words_.set_own_exposed(index, false);
     note_published(index, block, write_ts);
     block.opened_after = 0;
     keep_in_heap(block, block.copy_read_ts);
@@ -144,7 +142,6 @@ bool LeaseSegment::write_kept(std::uint64_t index, Block& block) {
   std::uint64_t seen = words_.own_lease(index);
   if (!lease::is_kept(seen)) return false;
   if (lease::is_sole(seen) && !block.pinned) {
-    words_.set_own_exposed(index, true);
     list_dirty(index, block);
     {
       // Before anybody can see that it is not kept any more, and ask.

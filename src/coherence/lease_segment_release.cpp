@@ -330,14 +330,19 @@ bool LeaseSegment::merge_and_move(std::uint64_t index, Block& block, std::vector
   Counters::add(counters_.merges);
   renew_published_twin(index);
   if (is_open) {
-    block.has_twin = has_published_twins();
-    words_.set_own_exposed(index, true);
+    stays_open_at_home(index, block);
   } else {
     block.dirty = block.has_twin = false;
   }
   publish_taken(index, block, taken, notices);
   block.clean_twin_ts = is_open || !has_published_twins() ? 0 : taken.write_ts;
   return is_open;
+}
+
+/// With `busy`, of a dirty block whose home has come here. The rest is as if it had been opened here.
+void LeaseSegment::stays_open_at_home(std::uint64_t index, Block& block) noexcept {
+  block.has_twin = has_published_twins();
+  words_.set_own_exposed(index, !block.has_twin);
 }
 
 void LeaseSegment::renew_published_twin(std::uint64_t index) noexcept {

@@ -58,7 +58,6 @@ void LeaseSegment::publish_as_sole(std::uint64_t index, Block& block, std::vecto
     const StateGuard guard(block.state);
     block.sole = true;
     block.dirty = block.has_twin = false;
-    words_.set_own_exposed(index, false);
   }
   const Timestamp write_ts =
       extend_for_write(fabric_.rank(), index, words_.own_write_ts(index), lease::sole | lease::was_sole, 0);
@@ -120,7 +119,6 @@ void LeaseSegment::end_sole_here(std::uint64_t index, Block& block) {
   block.dirty = block.has_twin = true;
   block.unchanged = 0;
   block.cooled = false;
-  words_.set_own_exposed(index, true);
   const std::uint64_t own = words_.own_lease(index);
   if (!lease::is_open(own)) {  // it is being taken, by one who may have a copy of before, and publishes it
     words_.set_own_write_ts(index, words_.own_write_ts(index) + 1);

@@ -117,7 +117,6 @@ LeaseSegment::Taken LeaseSegment::take_home_from(fabric::Rank home, std::uint64_
   if (was_sole) {
     const BlockWords now = words_.get(home, index);
     taken.write_ts = now.write_ts;
-    taken.exposed = now.exposed;
     taken.updater = now.updater;
   }
   const bool is_zero = (taken.lease & lease::written) == 0 && (has_published_twins() || taken.exposed == 0);

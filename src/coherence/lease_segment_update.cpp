@@ -54,8 +54,7 @@ bool LeaseSegment::update(std::uint64_t index, std::size_t offset, std::size_t b
   modify_word();
   taken.updater = own;
   if (block.dirty) {  // it stays so, but at home now: as if a write fault had found it here
-    block.has_twin = has_published_twins();
-    words_.set_own_exposed(index, true);
+    stays_open_at_home(index, block);
   }
   publish_taken(index, block, taken, notices);
   return true;

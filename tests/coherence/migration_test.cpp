@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,17 +35,17 @@ SegmentShape shape_of(std::uint8_t migrate_after, std::uint32_t probe_one_in) {
 
 /// A rank acquires what the other one wrote, and writes the block itself. Later releases close what it has
 /// not written since.
-Turn take_over(Rank rank, std::uint64_t value) {
-  return {rank, [rank, value](SimRank& self) {
+Turn take_over(Rank rank, std::uint64_t value, std::uint64_t block = 0, std::uint64_t word = 0) {
+  return {rank, [=](SimRank& self) {
             self.protocol().acquire(rank == own ? other : own, site);
-            write(self, 0, 0, value);
+            write(self, block, word, value);
             for (int release = 0; release < 3; ++release) self.protocol().release();
           }};
 }
 
-std::vector<Turn> take_over_in_turn(std::uint64_t times) {
+std::vector<Turn> take_over_in_turn(std::uint64_t times, std::uint64_t block = 0) {
   std::vector<Turn> turns;
-  for (std::uint64_t i = 1; i <= times; ++i) turns.push_back(take_over(i % 2 == 1 ? other : own, i));
+  for (std::uint64_t i = 1; i <= times; ++i) turns.push_back(take_over(i % 2 == 1 ? other : own, i, block));
   return turns;
 }
 
@@ -159,6 +160,83 @@ TEST(Migration, AReaderGetsNothingThatAFormerHomeTakesBack) {
     ASSERT_GT(kept, 0U);
     ASSERT_EQ(found, stays) << "seed " << seed;
   }
+}
+
+/// The lease of a reader's copy of a kept block has ended, and it fetches it again while the home writes it:
+/// what came is not what its copy was, though the home has published nothing since. \returns what the reader
+/// finds in the end where the home has `stays`
+/// \param overtaken one more if the reader could not have it
+std::uint64_t read_after_overwriting(std::uint64_t seed, std::uint64_t block,
+                                     const std::function<void(SimRank&)>& fetch_again, std::uint64_t stays,
+                                     std::uint64_t& overtaken) {
+  constexpr std::uint64_t passing = 999;
+  constexpr std::uint32_t elsewhere = 2;
+  fabric::sim::Profile slow_effects;
+  slow_effects.effect_ns = 5000;
+  const auto set = [](std::byte* word) { *word = std::byte{1}; };
+  const auto read_it = [block](SimRank& rank) {
+    rank.protocol().acquire(own, site);
+    static_cast<void>(read(rank, block, 1));
+  };
+  std::uint64_t found = 0;
+  std::vector<std::vector<Turn>> steps;
+  for (const Turn& turn : take_over_in_turn(8, block)) steps.push_back({turn});
+  steps.push_back({{third, read_it}});
+  steps.push_back({take_over(other, 9, block)});
+  steps.push_back({take_over(own, stays, block, 1)});
+  steps.push_back({{third, read_it}});
+  steps.push_back({{other, [](SimRank& rank) {  // can tell what it has heard
+                      rank.protocol().acquire(own, elsewhere);
+                      rank.protocol().release();
+                    }}});
+  steps.push_back({{fourth, [set](SimRank& rank) {  // much time passes
+                      for (unsigned i = 0; i < 40; ++i) rank.update(0, (1 + i % 2 * 2) * block_bytes, 1, set);
+                    }}});
+  steps.push_back({{third, [](SimRank& rank) {
+                      rank.protocol().acquire(fourth, elsewhere);
+                      static_cast<void>(read(rank, 0, 0));
+                    }}});
+  steps.push_back({{third, fetch_again}, {own, [seed, block](SimRank& rank) {
+                                            // About when the reader has been lent it.
+                                            for (std::uint64_t i = 0; i < seed % 8; ++i)
+                                              rank.protocol().acquire(other, elsewhere);
+                                            write(rank, block, 1, passing);
+                                          }}});
+  steps.push_back({{third, [&overtaken, set, block](SimRank& rank) {
+                      if (rank.access(0, block) == vm::Access::none) ++overtaken;
+                      rank.update(0, block * block_bytes, 1, set);
+                    }}});
+  steps.push_back({{own, [block, stays](SimRank& rank) {
+                      write(rank, block, 1, stays);
+                      rank.protocol().release();
+                    }}});
+  steps.push_back({{third, [&found, block](SimRank& rank) {
+                      rank.protocol().acquire(own, site);
+                      found = read(rank, block, 1);
+                    }}});
+  EXPECT_EQ(take_steps(seed, 4, shape_of(0, 0), steps, slow_effects, {.notice_capacity = 1}), "")
+      << "seed " << seed;
+  return found;
+}
+
+TEST(Migration, WhoTakesAHomeDoesNotBelieveInACopyThatAnAcquireOverwrote) {
+  constexpr std::uint64_t stays = 77;
+  std::uint64_t overtaken = 0;
+  const auto acquire = [](SimRank& rank) { rank.protocol().acquire(other, site); };
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed)
+    ASSERT_EQ(read_after_overwriting(seed, 2, acquire, stays, overtaken), stays) << "seed " << seed;
+  EXPECT_GT(overtaken, 0U);
+  EXPECT_LT(overtaken, seeds);
+}
+
+TEST(Migration, WhoTakesAHomeDoesNotBelieveInACopyThatReadingAheadOverwrote) {
+  constexpr std::uint64_t stays = 77;
+  std::uint64_t overtaken = 0;
+  const auto read_before_it = [](SimRank& rank) { static_cast<void>(read(rank, 1, 0)); };
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed)
+    ASSERT_EQ(read_after_overwriting(seed, 2, read_before_it, stays, overtaken), stays) << "seed " << seed;
+  EXPECT_GT(overtaken, 0U);
+  EXPECT_LT(overtaken, seeds);
 }
 
 /// Another rank takes the home of a block that migrated, while a reader has its writer make a twin: what is

@@ -35,7 +35,8 @@ struct Turn {
 /// they have ended. \param profile without it the seed draws one \returns what failed
 inline std::string take_steps(std::uint64_t seed, fabric::Rank ranks, const SegmentShape& shape,
                               const std::vector<std::vector<Turn>>& steps,
-                              std::optional<fabric::sim::Profile> profile = {}) {
+                              std::optional<fabric::sim::Profile> profile = {},
+                              const SpaceDials& dials = {}) {
   fabric::sim::World world({.size = ranks,
                             .seed = seed,
                             .agents_serve = seed % 2 == 0,
@@ -49,7 +50,7 @@ inline std::string take_steps(std::uint64_t seed, fabric::Rank ranks, const Segm
     world.spawn(rank, [&](fabric::sim::SimFabric& fabric) {
       const fabric::Rank self = fabric.rank();
       fabrics[self] = &fabric;
-      all[self] = std::make_unique<SimRank>(fabric, std::vector{shape}, SpaceDials{}, 1, 1);
+      all[self] = std::make_unique<SimRank>(fabric, std::vector{shape}, dials, 1, 1);
       all[self]->barrier().wait();
       for (std::size_t step = 0; step < steps.size(); ++step) {
         const auto run = [&, self, step](const Turn& turn) {
