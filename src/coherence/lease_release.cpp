@@ -556,8 +556,7 @@ void LeaseRelease::handle(fabric::Rank source, const BlockMessage& message,
       block.acks_due.fetch_sub(1, std::memory_order_acq_rel);
       break;
     case Message::take:
-    case Message::take_with_bytes:
-      segment.give_home(source, message.block, message.value, message.kind == Message::take_with_bytes);
+      segment.give_home(source, message.block, message.value, rest_of<TakeTerms>(rest));
       break;
     case Message::taken_bytes:
       takings_.answered(message.value, [&](Taking& taking) { taking.receive(rest); });

@@ -189,13 +189,12 @@ class LeaseRelease {
     dropped,      ///< the answer
     share,        ///< others want copies of a block that is yours alone
     shared,       ///< the answer: `value` is what LeaseSegment::end_sole returned
-    take,         ///< I want the lock and the home: `value` is Taking::number, as in what answers it
-    take_with_bytes,
+    take,         ///< I want the lock and the home: TakeTerms; `value` is Taking::number, as in what answers it
     taken_bytes,  ///< some of them
     taken,        ///< the answer: TakenWords, and the rest of the bytes
     lend,         ///< I want to read it: LendTerms; `value` is Lending::number, as in what answers it
     lent,         ///< the answer: LentWords
-    moved,        ///< I have all that I need of your copy: `value` is the time for lease::moved_at
+    moved,        ///< I have all that I needed of your copy: `value` is the time for lease::moved_at
   };
   struct BlockMessage {
     Message kind;

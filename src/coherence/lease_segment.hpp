@@ -35,6 +35,7 @@ namespace craton::coherence {
 class Exclusive;
 class LeaseRelease;
 class Taking;
+struct TakeTerms;
 
 /// Which rank is the home of each block at first.
 struct InitialHomes {
@@ -253,13 +254,14 @@ class LeaseSegment final : public vm::FaultHandler {
                        std::byte* incoming);
   std::optional<fabric::Rank> later_home(std::uint64_t index, Block& block) const noexcept;
   bool is_to_bring_bytes(const Block& block) const noexcept;
+  TakeTerms terms_to_take(const Block& block) const noexcept;
   std::uint64_t try_take(fabric::Rank at, std::uint64_t index, Taking& taking);
   void close_home(fabric::Rank home, std::uint64_t index, Taking& taking, std::byte* to);
-  void begin_move(fabric::Rank home, std::uint64_t index, Taking& taking, Timestamp write_ts);
+  Timestamp begin_move(fabric::Rank home, std::uint64_t index, Taking& taking);
   void end_move(fabric::Rank home, std::uint64_t index, Taking& taking);
   void publish_taken(std::uint64_t index, Block& block, const Taken& taken,
                      std::vector<WriteNotice>& notices);
-  void give_home(fabric::Rank to, std::uint64_t index, std::uint64_t taking, bool with_bytes) noexcept;
+  void give_home(fabric::Rank to, std::uint64_t index, std::uint64_t taking, const TakeTerms& terms) noexcept;
   void has_moved(std::uint64_t index, Timestamp write_ts) noexcept;
 
   // Strength (lease_segment_strength.cpp).

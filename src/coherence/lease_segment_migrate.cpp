@@ -62,7 +62,7 @@ void LeaseSegment::disturbed(Block& block) noexcept {
 /// for an atomic update. \returns false: it is being taken by another rank
 bool LeaseSegment::take_ahead(std::uint64_t index, Block& block) {
   fabric::Rank home = fabric_.rank();
-  Taking taking(space_.takings(), data(index));
+  Taking taking(space_.takings(), data(index), terms_to_take(block));
   const auto take = [&](fabric::Rank at) { return try_take(at, index, taking); };
   if (!lock_.try_lock(index, home, take, later_home(index, block))) return false;
   const Taken taken = take_home_from(home, index, block, taking, data(index));

@@ -32,16 +32,15 @@ void LeaseSegment::become_home(std::uint64_t index, std::vector<WriteNotice>& no
     return;
   }
   settle(index, block);
-  Taking taking(space_.takings(), nullptr);
+  Taking taking(space_.takings(), nullptr,
+                {.known_write_ts = 0, .least = space_.min_write_ts_.load(), .needs_bytes = 0});
   const fabric::Rank home =
       lock_.lock(index, block.answer, [&](fabric::Rank at) { return try_take(at, index, taking); });
   CRATON_ASSERT(home != fabric_.rank());
   close_home(home, index, taking, nullptr);
   const TakenWords& taken = taking.taken;
   CRATON_ASSERT(lease::is_open(taken.lease));
-  const Timestamp write_ts = checked_timestamp(
-      std::max({lease::time(taken.lease), taken.write_ts, space_.min_write_ts_.load()}) + 1);
-  begin_move(home, index, taking, write_ts);
+  const Timestamp write_ts = begin_move(home, index, taking);
   end_move(home, index, taking);
   publish_taken(index, block, {.from = home, .write_ts = write_ts, .updater = taken.updater}, notices);
 }

@@ -13,6 +13,12 @@
 
 namespace craton::coherence {
 
+namespace {
+Timestamp later_than(Timestamp leased_until, Timestamp write_ts, Timestamp least) {
+  return checked_timestamp(std::max({leased_until, write_ts, least}) + 1);
+}
+}  // namespace
+
 // ---- Who takes it
 
 /// Takes the lock from the home elsewhere, and what it has published, into which the writes of this rank are
@@ -21,17 +27,24 @@ namespace craton::coherence {
 LeaseSegment::Taken LeaseSegment::take_home(std::uint64_t index, Block& block) {
   expect_arrival(index, block);
   const ScratchPool::Buffer incoming(scratch_);
-  Taking taking(space_.takings(), is_to_bring_bytes(block) ? incoming.data() : nullptr);
+  Taking taking(space_.takings(), incoming.data(), terms_to_take(block));
   const fabric::Rank home = lock_.lock(
       index, block.answer, [&](fabric::Rank at) { return try_take(at, index, taking); },
       later_home(index, block));
   return take_home_from(home, index, block, taking, incoming.data());
 }
 
-/// With `busy`. Bytes that come with the lock may be here already: where nobody has written the block, as far
-/// as we know, or where only this rank writes it while it has a copy.
+/// With `busy`. Bytes that one-sided operations bring with the words may be here already: where nobody has
+/// written the block, as far as we know, or where only this rank writes it while it has a copy.
 bool LeaseSegment::is_to_bring_bytes(const Block& block) const noexcept {
   return fast() && block.copy_write_ts != 0 && !block.alone;
+}
+
+/// With `busy`. Without leases the copy may be older than it says.
+TakeTerms LeaseSegment::terms_to_take(const Block& block) const noexcept {
+  return {.known_write_ts = directory() ? 0 : block.copy_write_ts,
+          .least = space_.min_write_ts_.load(),
+          .needs_bytes = 1};
 }
 
 /// With `busy`. A rank that had the home after this one, if notices tell of one: who publishes has it, at
@@ -48,9 +61,7 @@ std::optional<fabric::Rank> LeaseSegment::later_home(std::uint64_t index, Block&
 std::uint64_t LeaseSegment::try_take(fabric::Rank at, std::uint64_t index, Taking& taking) {
   if (!space_.asks(at)) return lock_.try_take(at, index);
   taking.ask();
-  const bool with_bytes = taking.wants_bytes() && has_published_twins() && block_bytes_ <= told_bytes;
-  space_.send(with_bytes ? LeaseRelease::Message::take_with_bytes : LeaseRelease::Message::take, at, id_,
-              index, taking.number());
+  space_.send(LeaseRelease::Message::take, at, id_, index, taking.number(), taking.terms);
   wait_for(fabric_, waits_, [&] { return taking.is_answered(); });
   taking.is_closed = taking.taken.link == link::unlocked;
   if (taking.taken.has_bytes != 0) Counters::add(counters_.fetched_bytes, block_bytes_);
@@ -81,20 +92,27 @@ void LeaseSegment::close_home(fabric::Rank home, std::uint64_t index, Taking& ta
                   .write_ts = words.write_ts,
                   .exposed = words.exposed,
                   .updater = words.updater,
-                  .has_bytes = to != nullptr && (lease & (lease::was_sole | lease::kept)) == 0};
+                  .has_bytes = to != nullptr && (lease & (lease::was_sole | lease::kept)) == 0,
+                  .moved_ts = 0};
 }
 
-/// The home goes on: nobody needs anything from there any more. To be ended by end_move().
-void LeaseSegment::begin_move(fabric::Rank home, std::uint64_t index, Taking& taking, Timestamp write_ts) {
+/// The home goes on: nobody needs anything from there any more. To be ended by end_move(). \returns the time
+/// at which the block is published here, or later: it is later than all leases
+Timestamp LeaseSegment::begin_move(fabric::Rank home, std::uint64_t index, Taking& taking) {
+  const TakenWords& taken = taking.taken;
+  if (taken.moved_ts != 0) return taken.moved_ts;
+  const Timestamp write_ts =
+      later_than(lease::time(taken.lease), taken.write_ts, space_.min_write_ts_.load());
   if (space_.asks(home)) {
     space_.send(LeaseRelease::Message::moved, home, id_, index, write_ts);
   } else {
     words_.start_swap_lease(home, index, lease::moved_at(write_ts), taking.closed_lease, taking.told);
   }
+  return write_ts;
 }
 
 void LeaseSegment::end_move(fabric::Rank home, std::uint64_t index, Taking& taking) {
-  if (space_.asks(home)) return;
+  if (space_.asks(home) || taking.taken.moved_ts != 0) return;
   waits_.wait(taking.told);
   const std::uint64_t seen = taking.taken.lease | words_.decode_lease(home, index, taking.closed_lease);
   if ((seen & lease::awaited) != 0 && fabric_.wake(home) != fabric::Status::ok) throw_lost(fabric_);
@@ -107,7 +125,7 @@ LeaseSegment::Taken LeaseSegment::take_home_from(fabric::Rank home, std::uint64_
                                                  Taking& taking, std::byte* incoming) {
   CRATON_ASSERT(home != fabric_.rank());
   const bool in_place = incoming == data(index);
-  close_home(home, index, taking, !in_place && taking.wants_bytes() ? incoming : nullptr);
+  close_home(home, index, taking, !in_place && is_to_bring_bytes(block) ? incoming : nullptr);
   TakenWords& taken = taking.taken;
   CRATON_ASSERT(lease::is_open(taken.lease));
   const bool was_sole = (taken.lease & lease::was_sole) != 0;
@@ -126,7 +144,10 @@ LeaseSegment::Taken LeaseSegment::take_home_from(fabric::Rank home, std::uint64_
   block.alone = has_published_twins() && !directory() && !is_zero && taken.write_ts == block.copy_write_ts;
   // A block that nobody has published is zero bytes here too, but for what this rank has written.
   if (!is_zero && !block.alone) {
-    if (taken.has_bytes == 0) get_bytes(home, is_kept ? data_region_ : published_region(), index, incoming);
+    if (taken.has_bytes == 0) {
+      CRATON_ASSERT(taken.moved_ts == 0);
+      get_bytes(home, is_kept ? data_region_ : published_region(), index, incoming);
+    }
     // Where homes do not keep what they have published, the writes of this moment are taken as well, and the
     // home's twin is made of them.
     if (!has_published_twins() && taken.exposed != 0) {
@@ -134,9 +155,7 @@ LeaseSegment::Taken LeaseSegment::take_home_from(fabric::Rank home, std::uint64_
       Counters::add(counters_.copied_back);
     }
   }
-  const Timestamp write_ts = checked_timestamp(
-      std::max({lease::time(taken.lease), taken.write_ts, space_.min_write_ts_.load()}) + 1);
-  begin_move(home, index, taking, write_ts);
+  const Timestamp write_ts = begin_move(home, index, taking);
   if (block.alone || is_zero) {
     if (block.alone) Counters::add(counters_.merged_alone);
     if (events::wants(events::sharing) && block.dirty) [[unlikely]]
@@ -174,7 +193,7 @@ void LeaseSegment::publish_taken(std::uint64_t index, Block& block, const Taken&
 /// In a handler, for a rank that wants the home, perhaps from here: does what it would do by one-sided
 /// operations.
 void LeaseSegment::give_home(fabric::Rank to, std::uint64_t index, std::uint64_t taking,
-                             bool with_bytes) noexcept {
+                             const TakeTerms& terms) noexcept {
   TakenWords words{};
   words.link = words_.exchange_own_link(index, link::unlocked, link::to(to));
   std::span<const std::byte> bytes;
@@ -183,14 +202,20 @@ void LeaseSegment::give_home(fabric::Rank to, std::uint64_t index, std::uint64_t
     words.write_ts = words_.own_write_ts(index);
     words.exposed = words_.own_exposed(index) ? 1 : 0;
     words.updater = words_.own_updater(index);
-    const std::uint64_t marks = words.lease & (lease::written | lease::was_sole);
     // The twin of one that was sole may be made at this moment, by another thread.
-    if (with_bytes && marks == lease::written) {
+    const bool is_certain = has_published_twins() && (words.lease & lease::was_sole) == 0;
+    const bool is_zero = (words.lease & lease::written) == 0;
+    const bool is_known = terms.known_write_ts != 0 && terms.known_write_ts == words.write_ts;
+    bool is_enough = terms.needs_bytes == 0 || (is_certain && (is_zero || is_known));
+    if (!is_enough && is_certain && block_bytes_ <= told_bytes) {
       words.has_bytes = 1;
       bytes = {lease::is_kept(words.lease) ? data(index) : twin(index), block_bytes_};
+      is_enough = true;
     }
+    if (is_enough) words.moved_ts = later_than(lease::time(words.lease), words.write_ts, terms.least);
   }
   space_.send_taken(to, id_, index, taking, words, bytes);
+  if (words.moved_ts != 0) has_moved(index, words.moved_ts);
 }
 
 /// In a handler. Nobody needs anything from here any more: who waits for that (settle) may take the home

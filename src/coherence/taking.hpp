@@ -5,13 +5,15 @@
 ///     by one-sided operations                       where the home's agent would serve each of them (tcp)
 ///       exchange link ──────────▶                     take ──────────────▶ the same, by its handler
 ///                     ◀──────────                          ◀────────────── taken: all of it
-///       swap lease, get words and bytes ─▶            moved ─────────────▶
+///       swap lease, get words and bytes ─▶            moved, if more was needed ─▶
 ///                     ◀──────────
 ///       swap lease: moved ──────▶
 ///                     ◀──────────
 ///
-/// Three round trips cost nobody anything where memory, or the network's hardware, answers; else it is one,
-/// and nobody waits for the last message but who wants the home back: LeaseSegment::settle.
+/// Three round trips cost nobody anything where memory, or the network's hardware, answers; else it is one.
+/// The taker says what it has, so the home sees whether anything is still needed from it after its answer. If
+/// so a message tells it when that is over, for which nobody waits but who wants the home back:
+/// LeaseSegment::settle.
 #pragma once
 
 #include <atomic>
@@ -28,6 +30,13 @@
 
 namespace craton::coherence {
 
+/// What a taker has and wants. Travels as it is.
+struct TakeTerms {
+  Timestamp known_write_ts;   ///< of its copy, whose bytes are those of that write; 0: it has none such
+  Timestamp least;            ///< what it publishes is later
+  std::uint64_t needs_bytes;  ///< 0: it has them, whatever was published
+};
+
 /// What a home says when it is asked. Travels as it is.
 struct TakenWords {
   std::uint64_t link;   ///< what it was; unlocked: it is the asker's now, and the rest means something
@@ -36,6 +45,7 @@ struct TakenWords {
   std::uint64_t exposed;
   std::uint64_t updater;
   std::uint64_t has_bytes;  ///< all of the block came with it
+  Timestamp moved_ts;       ///< the home goes on, as after `moved` with that time; 0: it waits for that
 };
 
 /// Of a thread that takes a home; what it is asked for and has got so far.
@@ -43,12 +53,10 @@ class Taking {
  public:
   using All = fabric::Questions<Taking>;
 
-  /// \param all of this rank \param to where bytes may come to before the rank knows whether it needs them;
-  /// null: it does not
-  Taking(All& all, std::byte* to) : to_(to), asked_(all, *this) {}
+  /// \param all of this rank \param to where bytes may come to; null, if it needs none
+  Taking(All& all, std::byte* to, const TakeTerms& has) : terms(has), to_(to), asked_(all, *this) {}
 
   std::uint64_t number() const noexcept { return asked_.number(); }
-  bool wants_bytes() const noexcept { return to_ != nullptr; }
   void ask() noexcept {
     received_ = 0;
     answered_.store(false, std::memory_order_relaxed);
@@ -66,6 +74,7 @@ class Taking {
     answered_.store(true, std::memory_order_release);
   }
 
+  const TakeTerms terms;
   // Of the thread, once it has the lock.
   TakenWords taken{};
   bool is_closed = false;   ///< the home said all of that when it was asked
