@@ -189,7 +189,7 @@ void Exclusive::learn_from(fabric::Rank rank, std::uint64_t shown, std::uint64_t
   std::atomic<std::uint64_t>& learnt = learnt_[rank];
   std::uint64_t before = learnt.load(std::memory_order_acquire);
   if (rank == fabric_.rank()) return;
-  if (before >= shown) return protocol_.acquire_unshown();
+  if (before >= shown) return protocol_.acquire_unshown([] {});
   protocol_.acquire(rank, ~static_cast<std::uint32_t>(index));
   while (before < shown && !learnt.compare_exchange_weak(before, shown)) {
   }

@@ -265,7 +265,7 @@ bool LeaseRelease::acquire_shown(std::span<const fabric::Rank> ranks, std::uint3
 void LeaseRelease::acquire_views(std::span<SignatureExchange::View> views, bool is_news, SiteBits at) {
   if (!is_news) {
     Counters::add(counters_.acquires);
-    return acquire_unshown();
+    return acquire_unshown([] {});
   }
   if (views.size() == 1) {
     acquire_notices(views.front().signature, at);
@@ -297,9 +297,10 @@ SiteBits LeaseRelease::come_to(std::uint32_t site) noexcept {
   return at;
 }
 
-/// What no notice tells of.
-void LeaseRelease::acquire_unshown() {
-  if (listener_ != nullptr) listener_->after_acquire();
+/// What no notice tells of. \param meanwhile what else there is to acquire
+void LeaseRelease::acquire_unshown(FunctionRef<void()> meanwhile) {
+  if (listener_ == nullptr) return meanwhile();
+  listener_->after_acquire(meanwhile);
 }
 
 void LeaseRelease::acquire_from_all(const Signature& signature, std::uint32_t site, bool is_last) {
@@ -307,16 +308,18 @@ void LeaseRelease::acquire_from_all(const Signature& signature, std::uint32_t si
   const events::Span span(events::Kind::acquire);
   Counters::add(counters_.acquires);
   const SiteBits at = come_to(site);
-  acquire_unshown();
+  acquire_unshown([&] {
+    if (signature.empty()) return;
+    // Before a block is told of it: another thread takes what a block was told of for known here, and need
+    // not carry it along. Who acquires of that one waits for its own rank to have passed this barrier.
+    known_.rely_on(signature, barriers_.load(std::memory_order_relaxed) + 1);
+    acquire_blocks(signature, at);
+  });
   if (signature.empty()) {  // and so it is for all ranks
     open_expected(at);
     if (is_last && std::exchange(pinned_are_due_, false)) refresh_pinned();
     return;
   }
-  // Before a block is told of it: another thread takes what a block was told of for known here, and need not
-  // carry it along. Who acquires of that one waits for its own rank to have passed this barrier.
-  known_.rely_on(signature, barriers_.load(std::memory_order_relaxed) + 1);
-  acquire_blocks(signature, at);
   passed_barrier();
   open_expected(at);
   pinned_are_due_ = !is_last;
@@ -348,7 +351,7 @@ void LeaseRelease::acquire_from_some(const Signature& signature, std::uint32_t s
     acquire_notices(signature, at);
   } else {
     Counters::add(counters_.acquires);
-    acquire_unshown();
+    acquire_unshown([] {});
   }
   open_expected(at);
   if (is_news) refresh_pinned();
@@ -387,9 +390,8 @@ bool LeaseRelease::acquire_notices(const Signature& signature, SiteBits at, bool
                [this](const WriteNotice& notice) { return !is_known(notice); });
   known_.learn(news, signature.min_write_ts(), is_posted);
   Counters::add(counters_.acquires);
-  acquire_unshown();
   const bool raises = signature.min_write_ts() > min_write_ts_.load();
-  acquire_blocks(signature, at);
+  acquire_unshown([&] { acquire_blocks(signature, at); });
   return raises || !news.empty();
 }
 

@@ -85,8 +85,9 @@ class FenceListener {
   virtual bool has_writes() const noexcept = 0;
   /// Makes what this rank wrote visible to the others, before any of them can learn of the release. Blocks.
   virtual void before_release() = 0;
-  /// Sees to it that this rank sees what others made visible before. Blocks.
-  virtual void after_acquire() = 0;
+  /// Sees to it that this rank sees what others made visible before, and calls `meanwhile` while it waits for
+  /// that. Blocks. \throws Error peer_lost, and what `meanwhile` throws
+  virtual void after_acquire(FunctionRef<void()> meanwhile) = 0;
 };
 
 class LeaseRelease {
@@ -189,7 +190,7 @@ class LeaseRelease {
     dropped,      ///< the answer
     share,        ///< others want copies of a block that is yours alone
     shared,       ///< the answer: `value` is what LeaseSegment::end_sole returned
-    take,         ///< I want the lock and the home: TakeTerms; `value` is Taking::number, as in what answers it
+    take,  ///< I want the lock and the home: TakeTerms; `value` is Taking::number, as in what answers it
     taken_bytes,  ///< some of them
     taken,        ///< the answer: TakenWords, and the rest of the bytes
     lend,         ///< I want to read it: LendTerms; `value` is Lending::number, as in what answers it
@@ -246,7 +247,7 @@ class LeaseRelease {
   void arrive(std::uint32_t site);
   void await_barriers(std::uint64_t barriers);
   SiteBits come_to(std::uint32_t site) noexcept;
-  void acquire_unshown();
+  void acquire_unshown(FunctionRef<void()> meanwhile);
   bool is_known(const WriteNotice& notice) noexcept;
   bool acquire_notices(const Signature& signature, SiteBits at, bool is_posted = false);
   void refresh_pinned();

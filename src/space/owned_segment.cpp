@@ -13,8 +13,10 @@
 #include "base/assert.hpp"
 #include "base/error.hpp"
 #include "base/events.hpp"
+#include "base/scope_exit.hpp"
 #include "base/signal_section.hpp"
 #include "coherence/block_lock.hpp"
+#include "fabric/batch.hpp"
 #include "fabric/lost_peer.hpp"
 #include "vm/fault_state.hpp"
 
@@ -165,12 +167,15 @@ void OwnedSegment::put_writes() {
   dirty_.fetch_sub(closed, std::memory_order_acq_rel);
 }
 
-void OwnedSegment::after_acquire() {
+void OwnedSegment::after_acquire(FunctionRef<void()> meanwhile) {
   const SignalSection section;
-  if (cached_count_.load() == 0) return;
+  if (cached_count_.load() == 0) return meanwhile();
   const std::lock_guard lock(lock_);
   put_writes();
   fabric::Completion completion;
+  // What comes is written into the copies, also where `meanwhile` fails.
+  const ScopeExit arrived([&]() noexcept { static_cast<void>(fabric_.wait(completion)); });
+  const fabric::Batch together;  // with what `meanwhile` asks of the same ranks
   std::size_t kept = 0;
   for (const std::uint64_t block : cached_) {
     Copy& copy = copies_[block];
@@ -185,6 +190,7 @@ void OwnedSegment::after_acquire() {
   }
   cached_.resize(kept);
   cached_count_.store(kept, std::memory_order_release);
+  meanwhile();
   wait(completion);
 }
 

@@ -78,7 +78,7 @@ class OwnedSegment final : public coherence::FenceListener {
   // coherence::FenceListener
   bool has_writes() const noexcept override { return dirty_.load(std::memory_order_acquire) != 0; }
   void before_release() override;
-  void after_acquire() override;
+  void after_acquire(FunctionRef<void()> meanwhile) override;
 
  private:
   /// A block of another node's part. All zero bytes at first.
