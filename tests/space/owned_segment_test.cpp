@@ -90,6 +90,32 @@ void mutex_orders(RankSpace& rank) {
   rank.space.barrier().wait();
 }
 
+// Two threads of each rank, each with a mutex of its own, raise a counter in a part and one in a block of the
+// space, which lie beside those of the other thread: what one acquires the other one faults on meanwhile.
+void threads_acquire_parts_and_blocks(RankSpace& rank) {
+  constexpr unsigned threads = 2;
+  OwnedSegment& owned = rank.space.create_owned_segment("owned", part_bytes);
+  Segment& blocks =
+      rank.space.create_segment({.name = "blocks", .bytes = 4096, .initial_homes = {}, .dials = {}});
+  rank.run_threads(threads, [&](unsigned thread) {
+    std::uint64_t& in_part = words_of(owned, rank.size() - 1)[thread];
+    std::uint64_t& in_block = reinterpret_cast<std::uint64_t*>(blocks.data())[thread];
+    for (std::uint64_t round = 0; round < rounds; ++round) {
+      rank.space.mutexes().lock(thread);
+      rank.check(in_part == in_block, said("a counter in a part", in_part, in_block));
+      in_part = in_part + 1;
+      in_block = in_block + 1;
+      rank.space.mutexes().unlock(thread);
+    }
+  });
+  rank.space.barrier().wait();
+  for (unsigned thread = 0; thread < threads; ++thread) {
+    const std::uint64_t found = words_of(owned, rank.size() - 1)[thread];
+    rank.check(found == rounds * rank.size(), said("a thread's counter", found, rounds * rank.size()));
+  }
+  rank.space.barrier().wait();
+}
+
 // Atomic additions to neighbouring words of 1, 2, 4 and 8 bytes, beside plain writes of the owner to other
 // bytes; what a thread has added it sees at once.
 void atomics_are_exact(RankSpace& rank) {
@@ -281,7 +307,9 @@ INSTANTIATE_TEST_SUITE_P(
     All, OwnedSegments,
     testing::Combine(testing::Values(Case{"OwnersWrite", &owners_write},
                                      Case{"NeighbouringBytes", &all_write_neighbouring_bytes},
-                                     Case{"MutexOrders", &mutex_orders}, Case{"Atomics", &atomics_are_exact},
+                                     Case{"MutexOrders", &mutex_orders},
+                                     Case{"PartsAndBlocks", &threads_acquire_parts_and_blocks},
+                                     Case{"Atomics", &atomics_are_exact},
                                      Case{"KernelWrites", &kernel_writes_at_the_owner}),
                      testing::ValuesIn(machines), testing::Values(Rank{2}, Rank{3})),
     [](const auto& param) {
