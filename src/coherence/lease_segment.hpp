@@ -102,8 +102,8 @@ class LeaseSegment final : public vm::FaultHandler {
     if (!floating()) return home_region_;
     return has_published_twins() ? twin_region_ : data_region_;
   }
-  /// With `busy`, of a block whose home is here and which is about to be published.
   void stays_open_at_home(std::uint64_t index, Block& block) noexcept;
+  /// With `busy`, of a block whose home is here and which is about to be published.
   void renew_published_twin(std::uint64_t index) noexcept;
   /// This rank is its home, and so its copy has all that was published.
   bool owns(std::uint64_t index) const noexcept {

@@ -339,7 +339,7 @@ bool LeaseSegment::merge_and_move(std::uint64_t index, Block& block, std::vector
   return is_open;
 }
 
-/// With `busy`, of a dirty block whose home has come here. The rest is as if it had been opened here.
+/// With `busy`, of a dirty block whose home has come here: from now on it is as if it had been opened here.
 void LeaseSegment::stays_open_at_home(std::uint64_t index, Block& block) noexcept {
   block.has_twin = has_published_twins();
   words_.set_own_exposed(index, !block.has_twin);

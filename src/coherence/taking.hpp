@@ -32,7 +32,7 @@ namespace craton::coherence {
 
 /// What a taker has and wants. Travels as it is.
 struct TakeTerms {
-  Timestamp known_write_ts;   ///< of its copy, whose bytes are those of that write; 0: it has none such
+  Timestamp known_write_ts;   ///< its copy has all writes up to this one; 0: that is not certain of any
   Timestamp least;            ///< what it publishes is later
   std::uint64_t needs_bytes;  ///< 0: it has them, whatever was published
 };
