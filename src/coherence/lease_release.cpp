@@ -308,18 +308,18 @@ void LeaseRelease::acquire_from_all(const Signature& signature, std::uint32_t si
   const events::Span span(events::Kind::acquire);
   Counters::add(counters_.acquires);
   const SiteBits at = come_to(site);
+  if (signature.empty()) {  // and so it is for all ranks
+    acquire_unshown([] {});
+    open_expected(at);
+    if (is_last && std::exchange(pinned_are_due_, false)) refresh_pinned();
+    return;
+  }
   acquire_unshown([&] {
-    if (signature.empty()) return;
     // Before a block is told of it: another thread takes what a block was told of for known here, and need
     // not carry it along. Who acquires of that one waits for its own rank to have passed this barrier.
     known_.rely_on(signature, barriers_.load(std::memory_order_relaxed) + 1);
     acquire_blocks(signature, at);
   });
-  if (signature.empty()) {  // and so it is for all ranks
-    open_expected(at);
-    if (is_last && std::exchange(pinned_are_due_, false)) refresh_pinned();
-    return;
-  }
   passed_barrier();
   open_expected(at);
   pinned_are_due_ = !is_last;

@@ -431,8 +431,7 @@ Timestamp LeaseSegment::extend_for_write(fabric::Rank home, std::uint64_t index,
   std::uint64_t seen = home == fabric_.rank() ? words_.own_lease(index) : words_.get(home, index).lease;
   for (;;) {
     CRATON_ASSERT(lease::is_open(seen));
-    const Timestamp write_ts =
-        checked_timestamp(std::max({lease::time(seen), home_write_ts, space_.min_write_ts_.load()}) + 1);
+    const Timestamp write_ts = later_than(lease::time(seen), home_write_ts, space_.min_write_ts_.load());
     const std::uint64_t next = lease::open_until(checked_timestamp(write_ts + lease)) | lease::written |
                                (seen & lease::awaited) | marks;
     const std::uint64_t before = words_.exchange_lease(home, index, seen, next);

@@ -123,9 +123,8 @@ void LeaseSegment::end_sole_here(std::uint64_t index, Block& block) {
   if (!lease::is_open(own)) {  // it is being taken, by one who may have a copy of before, and publishes it
     words_.set_own_write_ts(index, words_.own_write_ts(index) + 1);
   } else {
-    const Timestamp now = checked_timestamp(std::max({lease::time(own), words_.own_write_ts(index),
-                                                      space_.min_write_ts_.load(std::memory_order_acquire)}) +
-                                            1);
+    const Timestamp now = later_than(lease::time(own), words_.own_write_ts(index),
+                                     space_.min_write_ts_.load(std::memory_order_acquire));
     words_.set_own_write_ts(index, now);
     block.copy_write_ts = block.copy_read_ts = now;
   }

@@ -13,12 +13,6 @@
 
 namespace craton::coherence {
 
-namespace {
-Timestamp later_than(Timestamp leased_until, Timestamp write_ts, Timestamp least) {
-  return checked_timestamp(std::max({leased_until, write_ts, least}) + 1);
-}
-}  // namespace
-
 // ---- Who takes it
 
 /// Takes the lock from the home elsewhere, and what it has published, into which the writes of this rank are
@@ -140,8 +134,8 @@ LeaseSegment::Taken LeaseSegment::take_home_from(fabric::Rank home, std::uint64_
   const bool is_zero = (taken.lease & lease::written) == 0 && (has_published_twins() || taken.exposed == 0);
   // Others write it too, and will again.
   if (!is_zero) block.sole_delay = std::max(block.sole_delay, sole_delay_after(block));
-  // While this rank has the lock; without leases the copy may be older than it says.
-  block.alone = has_published_twins() && !directory() && !is_zero && taken.write_ts == block.copy_write_ts;
+  // While this rank has the lock.
+  block.alone = has_published_twins() && !is_zero && taking.terms.is_as_new_as(taken.write_ts);
   // A block that nobody has published is zero bytes here too, but for what this rank has written.
   if (!is_zero && !block.alone) {
     if (taken.has_bytes == 0) {
@@ -205,8 +199,8 @@ void LeaseSegment::give_home(fabric::Rank to, std::uint64_t index, std::uint64_t
     // The twin of one that was sole may be made at this moment, by another thread.
     const bool is_certain = has_published_twins() && (words.lease & lease::was_sole) == 0;
     const bool is_zero = (words.lease & lease::written) == 0;
-    const bool is_known = terms.known_write_ts != 0 && terms.known_write_ts == words.write_ts;
-    bool is_enough = terms.needs_bytes == 0 || (is_certain && (is_zero || is_known));
+    bool is_enough =
+        terms.needs_bytes == 0 || (is_certain && (is_zero || terms.is_as_new_as(words.write_ts)));
     if (!is_enough && is_certain && block_bytes_ <= told_bytes) {
       words.has_bytes = 1;
       bytes = {lease::is_kept(words.lease) ? data(index) : twin(index), block_bytes_};

@@ -35,6 +35,11 @@ struct TakeTerms {
   Timestamp known_write_ts;   ///< its copy has all writes up to this one; 0: that is not certain of any
   Timestamp least;            ///< what it publishes is later
   std::uint64_t needs_bytes;  ///< 0: it has them, whatever was published
+
+  /// Nobody else has written the block since the copy was made.
+  bool is_as_new_as(Timestamp write_ts) const noexcept {
+    return known_write_ts != 0 && known_write_ts == write_ts;
+  }
 };
 
 /// What a home says when it is asked. Travels as it is.

@@ -21,4 +21,10 @@ inline Timestamp checked_timestamp(Timestamp timestamp) {
   return timestamp;
 }
 
+/// The time of a write that follows all leases that were given on the block, what was published of it before,
+/// and what its rank has acquired.
+inline Timestamp later_than(Timestamp leased_until, Timestamp write_ts, Timestamp min_write_ts) {
+  return checked_timestamp(std::max({leased_until, write_ts, min_write_ts}) + 1);
+}
+
 }  // namespace craton::coherence
