@@ -220,6 +220,12 @@ bool Exclusive::make_strong_if_automatic(const Place& at) {
   return at.segment.dials().strength == Strength::automatic && change(at, Strength::strong, false);
 }
 
+bool Exclusive::is_weak_again(SegmentId segment, std::uint64_t offset) {
+  const Place at = place(segment, offset / parts_[segment].blocks.block_bytes_);
+  wait([&] { return !at.copy.changing.load(); });
+  return footing(at) == Footing::weak;
+}
+
 bool Exclusive::run_atomic(SegmentId segment, std::uint64_t offset, FunctionRef<void()> instruction) {
   const SignalSection section;
   const Place at = place(segment, offset / parts_[segment].blocks.block_bytes_);

@@ -119,6 +119,9 @@ class Exclusive {
   /// called several times, each time on what the word is then.
   bool update(SegmentId segment, std::uint64_t offset, std::size_t bytes,
               FunctionRef<void(std::byte* word)> modify);
+  /// Of a block that was found strong. Waits until it is no longer about to become so, or weak. Any thread;
+  /// blocks. \returns whether it is weak then
+  bool is_weak_again(SegmentId segment, std::uint64_t offset);
 
  private:
   friend class LeaseRelease;

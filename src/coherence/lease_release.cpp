@@ -478,10 +478,21 @@ void LeaseRelease::update(SegmentId segment, std::uint64_t offset, std::size_t b
   }
 }
 
-/// \returns false if the block has become strong
+/// \returns false if the block has become strong. One that was only asked to, and did not since a rank has
+/// pinned it, is tried again at once: ranks that all ask would be in one another's way for ever.
 bool LeaseRelease::update_weak(SegmentId segment, std::uint64_t offset, std::size_t bytes,
                                FunctionRef<void(std::byte* word)> modify) {
   release();
+  while (!try_update_weak(segment, offset, bytes, modify)) {
+    if (!exclusive().is_weak_again(segment, offset)) return false;
+  }
+  refresh_pinned();
+  return true;
+}
+
+/// \returns false if the block is strong, or may become so
+bool LeaseRelease::try_update_weak(SegmentId segment, std::uint64_t offset, std::size_t bytes,
+                                   FunctionRef<void(std::byte* word)> modify) {
   LeaseSegment& in = segments_[segment];
   const std::uint64_t index = offset / in.block_bytes_;
   std::vector<WriteNotice> notices;
@@ -490,15 +501,12 @@ bool LeaseRelease::update_weak(SegmentId segment, std::uint64_t offset, std::siz
     acquire_shown(std::span(&updater, 1), ~static_cast<std::uint32_t>(index));
     known_.show();
   };
-  {
-    std::unique_lock fence(release_fence_, std::defer_lock);
-    if (causal_.load()) fence.lock();  // one turn at a time
-    const Turn turn(*this, fence.owns_lock());
-    if (!in.update(index, offset % in.block_bytes_, bytes, modify, locked, notices)) return false;
-    known_.learn(notices, 0);
-    if (turn.is_under_way()) known_.show();
-  }
-  refresh_pinned();
+  std::unique_lock fence(release_fence_, std::defer_lock);
+  if (causal_.load()) fence.lock();  // one turn at a time
+  const Turn turn(*this, fence.owns_lock());
+  if (!in.update(index, offset % in.block_bytes_, bytes, modify, locked, notices)) return false;
+  known_.learn(notices, 0);
+  if (turn.is_under_way()) known_.show();
   return true;
 }
 

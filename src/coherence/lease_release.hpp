@@ -258,6 +258,8 @@ class LeaseRelease {
   bool is_frozen() const noexcept { return frozen_.load(); }
   bool update_weak(SegmentId segment, std::uint64_t offset, std::size_t bytes,
                    FunctionRef<void(std::byte* word)> modify);
+  bool try_update_weak(SegmentId segment, std::uint64_t offset, std::size_t bytes,
+                       FunctionRef<void(std::byte* word)> modify);
   void report(const Race& race);
 
   fabric::Fabric& fabric_;

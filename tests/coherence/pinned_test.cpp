@@ -15,6 +15,8 @@ namespace craton::coherence::test {
 
 namespace {
 
+using fabric::Rank;
+
 constexpr std::uint32_t site_word = 0;
 constexpr std::uint64_t told = 5, updated = 7;
 
@@ -66,6 +68,38 @@ TEST(Pinned, WhoHasMetHearsWhatFollowsBeforeItWaitsForThem) {
     ASSERT_EQ(take_steps(seed, 2, shape, steps, slow_messages), "") << "seed " << seed;
     ASSERT_EQ(found, updated) << "seed " << seed;
     ASSERT_EQ(found_told, told) << "seed " << seed;
+  }
+}
+
+/// Ranks ask for a block with atomics to become strong, which it cannot while it is pinned; none may be kept
+/// from its update by the others' asking for ever.
+TEST(Pinned, IsUpdatedByAll) {
+  constexpr std::uint64_t seeds = 100, times = 5;
+  constexpr Rank ranks = 4;
+  SegmentShape shape;
+  shape.dials.strength = Strength::automatic;
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    std::vector<Turn> together;
+    for (Rank rank = 0; rank < ranks; ++rank) {
+      together.push_back({rank, [](SimRank& self) {
+                            for (std::uint64_t i = 0; i < times; ++i)
+                              self.atomic(0, 0, sizeof i, [](std::byte* word) {
+                                std::uint64_t value = 0;
+                                std::memcpy(&value, word, sizeof value);
+                                ++value;
+                                std::memcpy(word, &value, sizeof value);
+                              });
+                          }});
+    }
+    std::uint64_t sum = 0;
+    const std::vector<std::vector<Turn>> steps = {
+        {{0, [](SimRank& rank) { rank.protocol().segment(0).pin(0); }}},
+        together,
+        {{0, [&](SimRank& rank) {
+            rank.update(0, 0, sizeof sum, [&](std::byte* word) { std::memcpy(&sum, word, sizeof sum); });
+          }}}};
+    ASSERT_EQ(take_steps(seed, ranks, shape, steps), "") << "seed " << seed;
+    ASSERT_EQ(sum, ranks * times) << "seed " << seed;
   }
 }
 
