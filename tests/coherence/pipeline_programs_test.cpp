@@ -37,12 +37,13 @@ using fabric::sim::Random;
 using fabric::sim::SimFabric;
 using fabric::sim::World;
 
-constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 5> pipeline_counts{{
+constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 6> pipeline_counts{{
     {"merges", &Counters::merges},
     {"merged alone", &Counters::merged_alone},
     {"sole", &Counters::sole},
     {"migrated", &Counters::migrated},
     {"kept", &Counters::kept},
+    {"sent", &Counters::sent},
 }};
 
 class PipelineRun {
@@ -70,7 +71,7 @@ class PipelineRun {
                                                      .seed = seed_,
                                                      .ranks_per_node = random_.one_in(3) ? Rank{2} : Rank{1},
                                                      .direct_neighbours = random_.one_in(2),
-                                                     .agents_serve = seed_ / 2 % 2 == 0,
+                                                     .agents_serve = agents_serve(seed_),
                                                      .stack_bytes = 128 * 1024});
     ranks_.resize(ranks);
     for (Rank rank = 0; rank < ranks; ++rank)
@@ -86,7 +87,7 @@ class PipelineRun {
 
  private:
   static constexpr std::size_t word_bytes = sizeof(std::uint64_t);
-  static constexpr unsigned polls_at_most = 20'000;
+  static constexpr TimeNs poll_at_most_ns = 100'000'000;  ///< ranks pause for up to a tenth of it
   static constexpr std::uint64_t pause_ns = 2'000;
 
   void main(SimFabric& fabric, std::size_t notices) {
@@ -145,8 +146,10 @@ class PipelineRun {
     flush(rank);
   }
   void poll_until(SimRank& rank, std::uint64_t flag, std::uint64_t wanted) {
-    for (unsigned poll = 0; read(rank, 0, flag_word(flag)) != wanted; ++poll) {
-      if (poll == polls_at_most) {
+    const Clock& clock = rank.fabric().clock();
+    const TimeNs until_ns = clock.now_ns() + poll_at_most_ns;
+    while (read(rank, 0, flag_word(flag)) != wanted) {
+      if (clock.now_ns() > until_ns) {
         world_->fail("flag " + std::to_string(flag) + " is never " + std::to_string(wanted));
         return;
       }

@@ -103,7 +103,7 @@ class RacyRun {
                                                      .seed = seed_,
                                                      .ranks_per_node = random_.one_in(3) ? Rank{2} : Rank{1},
                                                      .direct_neighbours = random_.one_in(2),
-                                                     .agents_serve = seed_ / 2 % 2 == 0,
+                                                     .agents_serve = agents_serve(seed_),
                                                      .stack_bytes = 128 * 1024});
     ranks_.resize(ranks);
     noise_.resize(chain_->threads, std::vector<std::uint64_t>(shape_.blocks, 0));

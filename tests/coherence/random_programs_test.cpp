@@ -73,7 +73,7 @@ struct Agreed {
 };
 
 /// What the runs together must have done, or they test less than they seem to.
-constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 26> random_counts{{
+constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 28> random_counts{{
     {"spurious faults", &Counters::spurious_faults},
     {"opened ahead", &Counters::opened_ahead},
     {"read ahead", &Counters::read_ahead},
@@ -91,6 +91,8 @@ constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 26> ra
     {"cooled", &Counters::cooled},
     {"merged alone", &Counters::merged_alone},
     {"copied back", &Counters::copied_back},
+    {"sent", &Counters::sent},
+    {"sent in vain", &Counters::sent_in_vain},
     {"invalidations", &Counters::invalidations},
     {"expirations", &Counters::expirations},
     {"renewals", &Counters::renewals},
@@ -119,7 +121,7 @@ class RandomRun {
                                                      .seed = seed_,
                                                      .ranks_per_node = random_.one_in(3) ? Rank{2} : Rank{1},
                                                      .direct_neighbours = random_.one_in(2),
-                                                     .agents_serve = seed_ / 2 % 2 == 0,
+                                                     .agents_serve = agents_serve(seed_),
                                                      .stack_bytes = 128 * 1024});
     rotates_ = Random::mix(seed_ ^ 0x726f74617465ULL) % 4 == 0;
     if (rotates_) phases_ = 4 * phases_;
@@ -157,6 +159,7 @@ class RandomRun {
       shape.initial_homes.rank = static_cast<Rank>(random_.below(ranks));
       shape.dials = random_dials(random_);
       if (rotates_ && random_.one_in(2)) let_migrate(shape.dials);
+      if (random_.one_in(5)) let_send(shape.dials);
       shapes_.push_back(shape);
     }
     groups_.resize(random_.between(1, 6));

@@ -19,6 +19,11 @@ inline constexpr std::uint64_t schedule_parts = 8;
 /// Few schedules, as under a sanitizer, need not come to everything.
 inline constexpr std::uint64_t schedules_that_come_to_all = 2000;
 
+/// In half of the schedules of each part operations need the target's CPU, as over tcp.
+inline bool agents_serve(std::uint64_t seed) {
+  return seed / schedule_parts % 2 == 0;
+}
+
 /// What schedules came to, and how often.
 using Seen = std::map<std::string, std::uint64_t>;
 

@@ -125,7 +125,7 @@ class StrongRun {
                                                      .seed = seed_,
                                                      .ranks_per_node = random_.one_in(3) ? Rank{2} : Rank{1},
                                                      .direct_neighbours = random_.one_in(2),
-                                                     .agents_serve = seed_ / 2 % 2 == 0,
+                                                     .agents_serve = agents_serve(seed_),
                                                      .stack_bytes = 128 * 1024});
     ranks_.resize(ranks);
     for (Rank rank = 0; rank < ranks; ++rank)
