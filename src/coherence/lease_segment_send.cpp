@@ -40,9 +40,8 @@ void LeaseSegment::note_return(std::uint64_t index, Block& block) noexcept {
   if (was_here && block.returned < Dials::never - 1) ++block.returned;
 }
 
-/// With `busy`, of a dirty block. Sends what was written to the home, if it is little.
-/// Where that cannot be, it is not tried again before the home has come back as often as before.
-/// \returns whether it is published
+/// With `busy`, of a dirty block. Sends what was written to the home, if it is little. Where that cannot be
+/// it is not tried again before the home has come back as often. \returns whether it is published
 bool LeaseSegment::send_home(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices) {
   const std::uint64_t own = words_.own_link(index);
   CRATON_ASSERT(link::is_rank(own));
@@ -63,6 +62,8 @@ bool LeaseSegment::send_home(std::uint64_t index, Block& block, std::vector<Writ
     Counters::add(counters_.sent_in_vain);
     return false;
   }
+  if (events::wants(events::sharing)) [[unlikely]]
+    note_writes(index, merged.before_ts != block.copy_write_ts);
   note_diff(pieces, twin(index));
   note_sent(index, block, home, merged, notices);
   return true;
