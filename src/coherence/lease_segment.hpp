@@ -25,7 +25,6 @@
 #include "coherence/lending.hpp"
 #include "coherence/merge.hpp"
 #include "coherence/scratch.hpp"
-#include "coherence/sending.hpp"
 #include "coherence/signature.hpp"
 #include "coherence/sites.hpp"
 #include "fabric/fabric.hpp"
@@ -242,12 +241,8 @@ class LeaseSegment final : public vm::FaultHandler {
   Timestamp extend_for_write(fabric::Rank home, std::uint64_t index, Timestamp home_write_ts);
   Timestamp extend_for_write(fabric::Rank home, std::uint64_t index, Timestamp home_write_ts,
                              std::uint64_t marks, Timestamp lease);
-  static Timestamp extend_for_write(
-      std::uint64_t seen, Timestamp home_write_ts, Timestamp least, std::uint64_t marks, Timestamp lease,
-      FunctionRef<std::uint64_t(std::uint64_t expected, std::uint64_t desired)> exchange);
   void invalidate_sharers(std::uint64_t index, Block& block, std::uint64_t sharers, fabric::Rank also);
   void merge(std::uint64_t index, fabric::Rank there, const std::byte* incoming);
-  void report_races(std::uint64_t index, fabric::Rank there, const MergeOutcome& outcome);
   void note_writes(std::uint64_t index, bool others_wrote) noexcept;
   void list_dirty(std::uint64_t index, Block& block);
 
@@ -268,18 +263,6 @@ class LeaseSegment final : public vm::FaultHandler {
                      std::vector<WriteNotice>& notices);
   void give_home(fabric::Rank to, std::uint64_t index, std::uint64_t taking, const TakeTerms& terms) noexcept;
   void has_moved(std::uint64_t index, Timestamp write_ts) noexcept;
-
-  // Homes that stay where they are (lease_segment_send.cpp).
-  bool is_time_to_send(const Block& block) const noexcept;
-  void note_return(std::uint64_t index, Block& block) noexcept;
-  bool send_home(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
-  void note_sent(std::uint64_t index, Block& block, fabric::Rank home, const MergedWords& merged,
-                 std::vector<WriteNotice>& notices);
-  void merge_sent(fabric::Rank from, std::uint64_t index, std::uint64_t sending, const SendTerms& terms,
-                  std::span<const DiffPiece> pieces) noexcept;
-  bool is_published_in_twin(std::uint64_t index, Block& block) noexcept;
-  MergedWords publish_sent(std::uint64_t index, Block& block, const SendTerms& terms,
-                           std::span<const DiffPiece> pieces) noexcept;
 
   // Strength (lease_segment_strength.cpp).
   void become_home(std::uint64_t index, std::vector<WriteNotice>& notices);

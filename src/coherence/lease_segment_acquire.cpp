@@ -34,12 +34,11 @@ void LeaseSegment::note(const WriteNotice& notice, SiteBits site, Stale& stale) 
   const StateGuard guard(block.state);
   if (notice.write_ts > block.required_ts) block.required_ts = notice.write_ts;
   if (notice.write_ts > block.told_ts) {
-    block.told_by = notice.home();
+    block.told_by = notice.writer();
     block.told_ts = notice.write_ts;
   }
-  // What was sent here is in the copy.
-  if (!notice.asks_home() && notice.home() != fabric_.rank() && notice.write_ts > block.source_write_ts) {
-    block.source = notice.home();
+  if (!notice.asks_home() && notice.write_ts > block.source_write_ts) {
+    block.source = notice.source;
     block.source_write_ts = notice.write_ts;
     block.source_read_ts = notice.read_ts;
   }

@@ -264,7 +264,7 @@ LentWords LeaseSegment::ask_to_lend(fabric::Rank home, std::uint64_t index, cons
   Lending lending(space_.lendings());
   space_.send(LeaseRelease::Message::lend, home, id_, index, lending.number(), terms);
   wait_for(fabric_, waits_, [&] { return lending.is_answered(); });
-  return lending.answer();
+  return lending.lent;
 }
 
 /// In a handler, for a rank that wants a copy, perhaps from here: does what it would do by one-sided

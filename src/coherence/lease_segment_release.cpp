@@ -303,8 +303,7 @@ void LeaseSegment::learn_gap(Block& block) noexcept {
   block.rarely_written = !is_soon && gap > looks;
 }
 
-/// The home is elsewhere: takes it, merges it into the copy, which thereby becomes the home; or sends it what
-/// was written.
+/// The home is elsewhere: takes it, merges it into the copy, which thereby becomes the home.
 bool LeaseSegment::merge_and_move(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices) {
   CRATON_ASSERT(block.has_twin);
   bool is_open = pages_.access(index) == vm::Access::write;
@@ -325,11 +324,7 @@ bool LeaseSegment::merge_and_move(std::uint64_t index, Block& block, std::vector
   }
   found_changed(index, block);
   found_written(block);
-  if (is_time_to_send(block) && send_home(index, block, notices)) {
-    if (!is_open) block.dirty = block.has_twin = false;
-    return is_open;
-  }
-  note_return(index, block);
+
   const Taken taken = take_home(index, block);
   block.taken_alone = block.alone ? static_cast<std::uint8_t>(std::min(block.taken_alone + 1, 254)) : 0;
   Counters::add(counters_.merges);
@@ -433,23 +428,13 @@ Timestamp LeaseSegment::extend_for_write(fabric::Rank home, std::uint64_t index,
 /// \param marks that the lease gets
 Timestamp LeaseSegment::extend_for_write(fabric::Rank home, std::uint64_t index, Timestamp home_write_ts,
                                          std::uint64_t marks, Timestamp lease) {
-  const std::uint64_t seen = home == fabric_.rank() ? words_.own_lease(index) : words_.get(home, index).lease;
-  return extend_for_write(seen, home_write_ts, space_.min_write_ts_.load(), marks, lease,
-                          [&](std::uint64_t expected, std::uint64_t desired) {
-                            return words_.exchange_lease(home, index, expected, desired);
-                          });
-}
-
-/// \param seen the lease, as far as known \param exchange of it \param least the time is later
-Timestamp LeaseSegment::extend_for_write(
-    std::uint64_t seen, Timestamp home_write_ts, Timestamp least, std::uint64_t marks, Timestamp lease,
-    FunctionRef<std::uint64_t(std::uint64_t expected, std::uint64_t desired)> exchange) {
+  std::uint64_t seen = home == fabric_.rank() ? words_.own_lease(index) : words_.get(home, index).lease;
   for (;;) {
     CRATON_ASSERT(lease::is_open(seen));
-    const Timestamp write_ts = later_than(lease::time(seen), home_write_ts, least);
+    const Timestamp write_ts = later_than(lease::time(seen), home_write_ts, space_.min_write_ts_.load());
     const std::uint64_t next = lease::open_until(checked_timestamp(write_ts + lease)) | lease::written |
                                (seen & lease::awaited) | marks;
-    const std::uint64_t before = exchange(seen, next);
+    const std::uint64_t before = words_.exchange_lease(home, index, seen, next);
     if (before == seen) return write_ts;
     seen = before;
   }
@@ -493,10 +478,6 @@ void LeaseSegment::merge(std::uint64_t index, fabric::Rank there, const std::byt
     note_writes(index, !equal_blocks(incoming, twin(index), block_bytes_));
   const MergeOutcome outcome = is_open ? merge_open(data(index), twin(index), incoming, block_bytes_)
                                        : merge_closed(data(index), twin(index), incoming, block_bytes_);
-  report_races(index, there, outcome);
-}
-
-void LeaseSegment::report_races(std::uint64_t index, fabric::Rank there, const MergeOutcome& outcome) {
   if (outcome.race_bytes == 0) return;
   space_.report({.segment = id_,
                  .block = index,

@@ -31,18 +31,15 @@ inline constexpr std::size_t segments_at_most = 4096;
 struct WriteNotice {
   /// A bit of `source`: who needs the block asks its home, which was that rank.
   static constexpr fabric::Rank ask_home = fabric::Rank{1} << 31U;
-  /// A bit of `source`: another rank wrote it, and sent it there. So that one has it, but may not know of it.
-  static constexpr fabric::Rank sent = fabric::Rank{1} << 30U;
 
-  /// Whose copy has the write in it: the writer, or the block's home, and bits.
-  fabric::Rank source;
+  fabric::Rank source;  ///< whose copy has the write in it: the writer, or the block's fixed home
   SegmentId segment;
   std::uint64_t block;
   Timestamp write_ts;
   Timestamp read_ts;  ///< until then no later write of the block exists
 
   bool asks_home() const noexcept { return (source & ask_home) != 0; }
-  fabric::Rank home() const noexcept { return source & ~(ask_home | sent); }
+  fabric::Rank writer() const noexcept { return source & ~ask_home; }
 };
 static_assert(sizeof(WriteNotice) == 32);
 

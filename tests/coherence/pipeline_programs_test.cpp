@@ -37,13 +37,12 @@ using fabric::sim::Random;
 using fabric::sim::SimFabric;
 using fabric::sim::World;
 
-constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 6> pipeline_counts{{
+constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 5> pipeline_counts{{
     {"merges", &Counters::merges},
     {"merged alone", &Counters::merged_alone},
     {"sole", &Counters::sole},
     {"migrated", &Counters::migrated},
     {"kept", &Counters::kept},
-    {"sent", &Counters::sent},
 }};
 
 class PipelineRun {
