@@ -86,7 +86,7 @@ class PipelineRun {
 
  private:
   static constexpr std::size_t word_bytes = sizeof(std::uint64_t);
-  static constexpr TimeNs poll_at_most_ns = 100'000'000;  ///< ranks pause for up to a tenth of it
+  static constexpr TimeNs poll_at_most_ns = 100'000'000;  ///< ranks pause for 10 ms and more
   static constexpr std::uint64_t pause_ns = 2'000;
 
   void main(SimFabric& fabric, std::size_t notices) {
