@@ -215,6 +215,11 @@ Exclusive::Footing Exclusive::footing(const Place& at) {
   return at.copy.changing.load() ? Footing::changing : Footing::strong;
 }
 
+/// Until its strength is decided.
+void Exclusive::await_change(const Place& at) {
+  wait([&] { return !at.copy.changing.load(); });
+}
+
 /// \returns false if the block stays weak
 bool Exclusive::make_strong_if_automatic(const Place& at) {
   return at.segment.dials().strength == Strength::automatic && change(at, Strength::strong, false);
@@ -222,7 +227,7 @@ bool Exclusive::make_strong_if_automatic(const Place& at) {
 
 bool Exclusive::is_weak_again(SegmentId segment, std::uint64_t offset) {
   const Place at = place(segment, offset / parts_[segment].blocks.block_bytes_);
-  wait([&] { return !at.copy.changing.load(); });
+  await_change(at);
   return footing(at) == Footing::weak;
 }
 
@@ -241,7 +246,7 @@ bool Exclusive::run_atomic(SegmentId segment, std::uint64_t offset, FunctionRef<
       }
     }
     if (on == Footing::changing) {
-      wait([&] { return !at.copy.changing.load(); });
+      await_change(at);
     } else if (!make_strong_if_automatic(at)) {
       return false;
     }
@@ -284,7 +289,7 @@ bool Exclusive::update(SegmentId segment, std::uint64_t offset, std::size_t byte
       }
     }
     if (on == Footing::changing) {
-      wait([&] { return !at.copy.changing.load(); });
+      await_change(at);
     } else if (!make_strong_if_automatic(at)) {
       return false;
     }

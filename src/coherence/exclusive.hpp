@@ -180,6 +180,7 @@ class Exclusive {
   void wait(FunctionRef<bool()> condition);
   enum class Footing : std::uint8_t { strong, weak, changing };
   Footing footing(const Place& at);
+  void await_change(const Place& at);
   bool make_strong_if_automatic(const Place& at);
 
   // Messages (exclusive_service.cpp).
