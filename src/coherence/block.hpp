@@ -47,11 +47,14 @@ struct Block {
   Timestamp source_write_ts;  ///< where one get brings that write from: its notice
   Timestamp source_read_ts;
   fabric::Rank source;
-  fabric::Rank told_by;  ///< who wrote it last, as far as notices tell
+  fabric::Rank told_by;  ///< whose write was the last, or its home then, as far as notices tell
   Timestamp told_ts;     ///< and when; 0: none does
   /// One plus the rank whose twin the copy was fetched from last: it may have had later writes in it already.
   /// 0: the copy has none that are later than copy_write_ts.
   std::uint32_t copied_from;
+  /// The home is, or was, here, and its twin has what this rank has not acquired (put_by.hpp). Changed under
+  /// `busy` as well.
+  bool behind;
   /// No other rank has a copy that it may use, or it is `untold`: the block is open for writing, and has no
   /// twin. Dirty, if it has to be published: see lease_segment_migrate.cpp. Becomes false without `busy`, by
   /// a message.
@@ -97,8 +100,12 @@ struct Block {
   bool alone;               ///< when its home was taken, nobody else had written it since the copy was made
   std::uint16_t unchanged;  ///< releases in a row that found the open block as it was
   std::uint8_t patience;    ///< how much longer it stays open than others: see LeaseSegment::learn_gap
-  bool rarely_written;      ///< so seldom that it is best closed by the release that publishes it
-  std::uint8_t opened_with;  ///< so many blocks, itself among them, by one fault or acquire
+  std::uint8_t returned;    ///< how often a release took its home back from another rank
+  std::uint8_t times_in_vain;  ///< how often its home could not take what was sent, less those when it could
+  std::uint8_t sent_alone;     ///< releases in a row that sent it something, and nobody else had since
+  Timestamp sent_ts;           ///< when the last of that was published
+  bool rarely_written;         ///< so seldom that it is best closed by the release that publishes it
+  std::uint8_t opened_with;    ///< so many blocks, itself among them, by one fault or acquire
   /// By place of the acquire before (Sites::place_of): the number of the program's release that found, or was
   /// to find, that it had been written after it.
   std::array<std::uint32_t, Sites::places> written_in;

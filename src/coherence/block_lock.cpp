@@ -159,6 +159,10 @@ bool BlockLock::try_lock_own(std::uint64_t block) {
          words_.exchange_link(fabric_.rank(), block, link::unlocked, link::locked) == link::unlocked;
 }
 
+bool BlockLock::try_lock_own_now(std::uint64_t block) noexcept {
+  return words_.exchange_own_link(block, link::unlocked, link::locked) == link::unlocked;
+}
+
 fabric::Rank BlockLock::lock(std::uint64_t block, std::atomic<std::uint32_t>& answer, Take take,
                              std::optional<fabric::Rank> later) {
   const fabric::Rank self = fabric_.rank();
@@ -232,7 +236,15 @@ void BlockLock::pause() {
 }
 
 fabric::Rank BlockLock::unlock(std::uint64_t block) {
-  const std::uint64_t seen = words_.exchange_link(fabric_.rank(), block, link::locked, link::unlocked);
+  return unlocked(block, words_.exchange_link(fabric_.rank(), block, link::locked, link::unlocked));
+}
+
+void BlockLock::unlock_now(std::uint64_t block) noexcept {
+  unlocked(block, words_.exchange_own_link(block, link::locked, link::unlocked));
+}
+
+/// \param seen what the link was
+fabric::Rank BlockLock::unlocked(std::uint64_t block, std::uint64_t seen) {
   if (seen == link::locked) return fabric_.rank();
   CRATON_ASSERT(link::is_rank(seen));
   tell_(context_, link::rank(seen), block, granted);

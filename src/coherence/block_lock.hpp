@@ -151,6 +151,9 @@ class BlockLock {
 
   /// Takes the lock if this rank was the last to have it and nobody has it now. Costs an atomic instruction.
   bool try_lock_own(std::uint64_t block);
+  /// The same in a handler, of a rank whose CPU serves all operations on its memory; and gives it back.
+  bool try_lock_own_now(std::uint64_t block) noexcept;
+  void unlock_now(std::uint64_t block) noexcept;
   /// Takes the lock if nobody has it now, wherever it is; fails only if somebody had it, or awaited it, in
   /// the meantime. Blocks for the network only, and while others try. \param before gets the rank that had it
   /// before, if it was taken
@@ -173,6 +176,8 @@ class BlockLock {
   void pause();
 
  private:
+  fabric::Rank unlocked(std::uint64_t block, std::uint64_t seen);
+
   fabric::Fabric& fabric_;
   Interleaver& waits_;
   RemoteWords& words_;

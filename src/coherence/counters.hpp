@@ -28,6 +28,8 @@ struct alignas(64) Counters {
   Count migrated{0};         ///< homes that were taken by an acquire, before the block was written
   Count kept{0};             ///< blocks whose last published bytes stayed in the copy alone
   Count cooled{0};           ///< open blocks closed because they did not change
+  Count sent{0};             ///< blocks released by sending what was written to their home
+  Count sent_in_vain{0};     ///< the home could not take it, or was elsewhere: it was taken
   Count merged_alone{0};     ///< of the merges, those that needed no bytes
   Count copied_back{0};      ///< twins that were written to the former home
   Count put_bytes{0};        ///< carried to fixed homes, and copied back

@@ -61,6 +61,12 @@ struct Dials {
   /// and `prefetch`.
   std::uint8_t migrate_after = 1;
   static constexpr std::uint8_t never = 255;
+  /// The home of a block that several ranks write stays where it is, and they send what they have written
+  /// there, once a release has taken it back from another rank so often; 255: never. Where the home's agent
+  /// would serve each operation of taking it. With Release::fast, leases and `hot_blocks`.
+  std::uint8_t send_after = 2;
+  /// And if that is no more than one in so many pieces of the block.
+  std::uint8_t send_one_in = 4;
   /// How far on either side of its own a fault opens blocks, 64 at most: to be written, where they were
   /// written together before, or those before it are; to be read, where those before it were fetched too.
   std::uint32_t open_ahead = 32;

@@ -69,6 +69,7 @@ void Exclusive::prepare_rise(const Place& at) {
       prepared.answer = ExclusiveMessage::Answer::pinned;
     } else {
       segment.end_sole(at.index, at.block);
+      segment.catch_up(at.index, at.block, segment.words_.own_write_ts(at.index));
       const StateGuard guard(at.block.state);
       CRATON_ASSERT(!segment.strong(at.index));
       segment.set_strong(at.index, true);

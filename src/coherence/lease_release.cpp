@@ -33,6 +33,13 @@ Words rest_of(std::span<const std::byte> rest) noexcept {
   return words;
 }
 
+std::vector<DiffPiece> pieces_of(std::span<const std::byte> bytes) {
+  CRATON_ASSERT(bytes.size() % sizeof(DiffPiece) == 0);
+  std::vector<DiffPiece> pieces(bytes.size() / sizeof(DiffPiece));
+  if (!bytes.empty()) std::memcpy(pieces.data(), bytes.data(), bytes.size());
+  return pieces;
+}
+
 }  // namespace
 
 /// With the release fence, where segments are causal: see SignatureExchange::set_turn.
@@ -533,6 +540,26 @@ void LeaseRelease::send_taken(fabric::Rank to, SegmentId segment, std::uint64_t 
   static_cast<void>(fabric_.send(to, handler_, payload.data(), head_bytes + sizeof words + bytes.size()));
 }
 
+/// In as many messages as it takes.
+void LeaseRelease::send_diff(fabric::Rank to, SegmentId segment, std::uint64_t block, std::uint64_t sending,
+                             const SendTerms& terms, std::span<const DiffPiece> pieces) {
+  alignas(BlockMessage) std::array<std::byte, fabric::max_message_bytes> payload;
+  const auto send_one = [&](Message kind, std::size_t terms_bytes, std::size_t most) {
+    const auto now = pieces.first(std::min(pieces.size(), most));
+    const BlockMessage head{.kind = kind, .segment = segment, .block = block, .value = sending};
+    std::byte* end = std::copy_n(reinterpret_cast<const std::byte*>(&head), sizeof head, payload.data());
+    end = std::copy_n(reinterpret_cast<const std::byte*>(&terms), terms_bytes, end);
+    end = std::copy_n(std::as_bytes(now).data(), now.size_bytes(), end);
+    static_cast<void>(
+        fabric_.send(to, handler_, payload.data(), static_cast<std::size_t>(end - payload.data())));
+    pieces = pieces.subspan(now.size());
+  };
+  constexpr std::size_t room = fabric::max_message_bytes - sizeof(BlockMessage);
+  constexpr std::size_t most_in_last = (room - sizeof terms) / sizeof(DiffPiece);
+  while (pieces.size() > most_in_last) send_one(Message::sent_part, 0, room / sizeof(DiffPiece));
+  send_one(Message::sent, sizeof terms, most_in_last);
+}
+
 void LeaseRelease::arrived(void* self, fabric::Rank source, const std::byte* payload,
                            std::size_t bytes) noexcept {
   auto& space = *static_cast<LeaseRelease*>(self);
@@ -584,6 +611,20 @@ void LeaseRelease::handle(fabric::Rank source, const BlockMessage& message,
       break;
     case Message::lent:
       lendings_.answered(message.value, [&](Lending& lending) { lending.answer(rest_of<LentWords>(rest)); });
+      break;
+    case Message::sent_part:
+      sent_parts_.add(source, message.value, pieces_of(rest));
+      break;
+    case Message::sent: {
+      std::vector<DiffPiece> pieces = sent_parts_.take(source, message.value);
+      const std::vector<DiffPiece> last = pieces_of(rest.subspan(sizeof(SendTerms)));
+      pieces.insert(pieces.end(), last.begin(), last.end());
+      segment.merge_sent(source, message.block, message.value, rest_of<SendTerms>(rest), std::move(pieces));
+      break;
+    }
+    case Message::merged:
+      sendings_.answered(message.value,
+                         [&](Sending& sending) { sending.answer(rest_of<MergedWords>(rest)); });
       break;
     case Message::moved:
       segment.has_moved(message.block, message.value);

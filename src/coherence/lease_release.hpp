@@ -44,6 +44,7 @@
 #include "coherence/knowledge.hpp"
 #include "coherence/lease_segment.hpp"
 #include "coherence/lending.hpp"
+#include "coherence/sending.hpp"
 #include "coherence/signature.hpp"
 #include "coherence/signature_exchange.hpp"
 #include "coherence/sites.hpp"
@@ -195,6 +196,9 @@ class LeaseRelease {
     taken,        ///< the answer: TakenWords, and the rest of the bytes
     lend,         ///< I want to read it: LendTerms; `value` is Lending::number, as in what answers it
     lent,         ///< the answer: LentWords
+    sent_part,    ///< pieces of what I have written; `value` is Sending::number, as in what follows
+    sent,         ///< the rest: SendTerms, and pieces
+    merged,       ///< the answer: MergedWords
     moved,        ///< I have all that I needed of your copy: `value` is the time for lease::moved_at
   };
   struct BlockMessage {
@@ -222,6 +226,9 @@ class LeaseRelease {
   bool asks(fabric::Rank rank) const noexcept { return asked_[rank]; }
   Taking::All& takings() noexcept { return takings_; }
   Lending::All& lendings() noexcept { return lendings_; }
+  Sending::All& sendings() noexcept { return sendings_; }
+  void send_diff(fabric::Rank to, SegmentId segment, std::uint64_t block, std::uint64_t sending,
+                 const SendTerms& terms, std::span<const DiffPiece> pieces);
   void send_taken(fabric::Rank to, SegmentId segment, std::uint64_t block, std::uint64_t taking,
                   const TakenWords& words, std::span<const std::byte> bytes) noexcept;
   void send(Message kind, fabric::Rank to, SegmentId segment, std::uint64_t block, std::uint64_t value) {
@@ -268,6 +275,8 @@ class LeaseRelease {
   const std::vector<bool> asked_;  ///< by rank: asks()
   Taking::All takings_;
   Lending::All lendings_;
+  Sending::All sendings_;
+  SentParts sent_parts_;
   Counters counters_;
   Interleaver waits_;
   AppendOnly<LeaseSegment, segments_at_most> segments_;

@@ -89,7 +89,7 @@ fabric::Rank LeaseSegment::initial_home(const void* self, std::uint64_t index) n
 }
 
 bool LeaseSegment::usable(std::uint64_t index, const Block& block) const noexcept {
-  if (owns(index)) return true;
+  if (owns(index) && !block.behind) return true;
   if (directory()) return block.fetched && !block.dropped;
   return block.copy_write_ts >= block.required_ts &&
          block.copy_read_ts >= space_.min_write_ts_.load(std::memory_order_acquire);
@@ -462,6 +462,7 @@ void LeaseSegment::prepare_write(std::uint64_t index, Block& block) {
 
 void LeaseSegment::make_twin(std::uint64_t index, Block& block) {
   block.has_twin = true;
+  if (block.behind) return;         // it has its base
   if (is_untouched(block)) return;  // both are zero bytes
   std::memcpy(twin(index), data(index), block_bytes_);
   Counters::add(counters_.twins);

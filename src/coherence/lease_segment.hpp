@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -24,7 +25,9 @@
 #include "coherence/dials.hpp"
 #include "coherence/lending.hpp"
 #include "coherence/merge.hpp"
+#include "coherence/put_by.hpp"
 #include "coherence/scratch.hpp"
+#include "coherence/sending.hpp"
 #include "coherence/signature.hpp"
 #include "coherence/sites.hpp"
 #include "fabric/fabric.hpp"
@@ -133,10 +136,11 @@ class LeaseSegment final : public vm::FaultHandler {
     return has_published_twins() && block.copy_write_ts == 0;
   }
   /// With `busy`, of a block with a twin.
-  bool unchanged(std::uint64_t index) const noexcept {
+  bool unchanged(std::uint64_t index) noexcept {
     return is_untouched(states_[index]) ? is_zero(data(index), block_bytes_)
-                                        : equal_blocks(data(index), twin(index), block_bytes_);
+                                        : equal_blocks(data(index), base(index), block_bytes_);
   }
+  const std::byte* base(std::uint64_t index) noexcept;
   /// With `busy`, of a dirty block with a twin: a release need not publish it.
   bool has_nothing_to_tell(std::uint64_t index, const Block& block) noexcept {
     return !block.untold && finds_unchanged(index);
@@ -241,8 +245,12 @@ class LeaseSegment final : public vm::FaultHandler {
   Timestamp extend_for_write(fabric::Rank home, std::uint64_t index, Timestamp home_write_ts);
   Timestamp extend_for_write(fabric::Rank home, std::uint64_t index, Timestamp home_write_ts,
                              std::uint64_t marks, Timestamp lease);
+  static Timestamp extend_for_write(
+      std::uint64_t seen, Timestamp home_write_ts, Timestamp least, std::uint64_t marks, Timestamp lease,
+      FunctionRef<std::uint64_t(std::uint64_t expected, std::uint64_t desired)> exchange);
   void invalidate_sharers(std::uint64_t index, Block& block, std::uint64_t sharers, fabric::Rank also);
   void merge(std::uint64_t index, fabric::Rank there, const std::byte* incoming);
+  void report_races(std::uint64_t index, fabric::Rank there, const MergeOutcome& outcome);
   void note_writes(std::uint64_t index, bool others_wrote) noexcept;
   void list_dirty(std::uint64_t index, Block& block);
 
@@ -263,6 +271,22 @@ class LeaseSegment final : public vm::FaultHandler {
                      std::vector<WriteNotice>& notices);
   void give_home(fabric::Rank to, std::uint64_t index, std::uint64_t taking, const TakeTerms& terms) noexcept;
   void has_moved(std::uint64_t index, Timestamp write_ts) noexcept;
+
+  // Homes that stay where they are (lease_segment_send.cpp).
+  bool is_time_to_send(const Block& block) const noexcept;
+  void note_return(std::uint64_t index, Block& block) noexcept;
+  bool send_home(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
+  void note_sent(std::uint64_t index, Block& block, fabric::Rank home, const MergedWords& merged,
+                 std::vector<WriteNotice>& notices);
+  void merge_sent(fabric::Rank from, std::uint64_t index, std::uint64_t sending, const SendTerms& terms,
+                  std::vector<DiffPiece> pieces) noexcept;
+  bool can_put_by(std::uint64_t index, Block& block) noexcept;
+  MergedWords publish_sent(fabric::Rank from, std::uint64_t index, Block& block, const SendTerms& terms,
+                           std::vector<DiffPiece> pieces) noexcept;
+  PutBy& put_by(std::uint64_t index) noexcept;
+  void forget_put_by(std::uint64_t index, Block& block) noexcept;
+  void catch_up(std::uint64_t index, Block& block);
+  void catch_up(std::uint64_t index, Block& block, Timestamp until);
 
   // Strength (lease_segment_strength.cpp).
   void become_home(std::uint64_t index, std::vector<WriteNotice>& notices);
@@ -303,10 +327,11 @@ class LeaseSegment final : public vm::FaultHandler {
     std::vector<std::uint64_t> close;    ///< until they are used again
     std::vector<std::uint64_t> refresh;  ///< now, in place
   };
-  /// Of a write of this rank.
+  /// Of a write of this rank, or one that was sent here.
   bool is_own(const WriteNotice& notice) const noexcept {
     return floating() && notice.source == fabric_.rank();
   }
+  bool is_in_copy(const WriteNotice& notice, const Block& block) const noexcept;
   /// It was learnt here, or one of the block that was as new.
   bool knows(const WriteNotice& notice) noexcept;
   void note(const WriteNotice& notice, SiteBits site, Stale& stale);
@@ -381,6 +406,9 @@ class LeaseSegment final : public vm::FaultHandler {
   StateLock pinned_lock_;
   std::vector<std::uint64_t> pinned_;
   std::atomic<std::size_t> pins_{0};  ///< how many these are, for who has not the lock
+
+  StateLock put_by_lock_;
+  std::map<std::uint64_t, PutBy> put_by_;  ///< of copies that are behind; each is used with `busy`
 
   ScratchPool scratch_;
 };

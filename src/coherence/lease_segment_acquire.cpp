@@ -21,23 +21,29 @@ namespace craton::coherence {
 
 bool LeaseSegment::knows(const WriteNotice& notice) noexcept {
   CRATON_ASSERT(notice.block < blocks());
-  if (is_own(notice)) return true;
   Block& block = states_[notice.block];
   const StateGuard guard(block.state);
-  return block.required_ts >= notice.write_ts;
+  return is_in_copy(notice, block) || block.required_ts >= notice.write_ts;
+}
+
+/// Under the block's state lock. Of a write of this rank, or one that was sent here, nothing is missing, nor
+/// of those before it, unless some are put by.
+bool LeaseSegment::is_in_copy(const WriteNotice& notice, const Block& block) const noexcept {
+  return is_own(notice) && !block.behind;
 }
 
 /// A block was released elsewhere. \param site the bit of the acquire's place
 void LeaseSegment::note(const WriteNotice& notice, SiteBits site, Stale& stale) {
-  if (directory() || is_own(notice)) return;
+  if (directory()) return;
   Block& block = states_[notice.block];
   const StateGuard guard(block.state);
+  if (is_in_copy(notice, block)) return;
   if (notice.write_ts > block.required_ts) block.required_ts = notice.write_ts;
   if (notice.write_ts > block.told_ts) {
     block.told_by = notice.writer();
     block.told_ts = notice.write_ts;
   }
-  if (!notice.asks_home() && notice.write_ts > block.source_write_ts) {
+  if (!notice.asks_home() && !is_own(notice) && notice.write_ts > block.source_write_ts) {
     block.source = notice.source;
     block.source_write_ts = notice.write_ts;
     block.source_read_ts = notice.read_ts;
@@ -79,7 +85,7 @@ void LeaseSegment::expire(Timestamp min_write_ts, SiteBits site, Stale& stale) {
     {
       const StateGuard guard(block.state);
       if (pages_.access(index) == vm::Access::none || strong(index)) continue;
-      if (renewed) block.copy_read_ts = std::max(block.copy_read_ts, min_write_ts);
+      if (renewed && !block.behind) block.copy_read_ts = std::max(block.copy_read_ts, min_write_ts);
       if (!usable(index, block)) {
         sort_out(index, block, site, stale);
         Counters::add(counters_.expirations);
@@ -96,6 +102,7 @@ void LeaseSegment::expire(Timestamp min_write_ts, SiteBits site, Stale& stale) {
 
 /// Under the block's state lock.
 void LeaseSegment::sort_out(std::uint64_t index, Block& block, SiteBits site, Stale& stale) {
+  if (block.behind) return stale.refresh.push_back(index);  // by catch_up(), which costs less than a fault
   // If an earlier acquire closed it, that was right: it was not used since.
   expect_use(block, site);
   forget_opening(block);

@@ -129,7 +129,8 @@ LeaseSegment::Source LeaseSegment::find_source(std::uint64_t index, Block& block
 /// \returns nothing while the block changes hands
 std::optional<LeaseSegment::Source> LeaseSegment::try_find_source(std::uint64_t index, Block& block) {
   settle(index, block);
-  {
+  for (;;) {
+    catch_up(index, block);
     const StateGuard guard(block.state);
     // Closed, but not old: a release has merged it since, and it may be newer than what notices told of.
     if (usable(index, block))
@@ -137,6 +138,7 @@ std::optional<LeaseSegment::Source> LeaseSegment::try_find_source(std::uint64_t 
                     .write_ts = block.copy_write_ts,
                     .read_ts = block.copy_read_ts,
                     .written = false};
+    if (block.behind) continue;  // this rank has acquired more meanwhile
     // From now on a message that drops the copy drops also the one that we are about to get.
     block.dropped = false;
     block.fetched = true;
@@ -145,6 +147,7 @@ std::optional<LeaseSegment::Source> LeaseSegment::try_find_source(std::uint64_t 
       Counters::add(counters_.fast_reads);
       return known;
     }
+    break;
   }
   const std::optional<Source> source = try_ask_home(index, block);
   if (source.has_value()) {
@@ -157,11 +160,11 @@ std::optional<LeaseSegment::Source> LeaseSegment::try_find_source(std::uint64_t 
 }
 
 /// Under the block's state lock. Where notices say that what this rank needs is to be had. Its write_ts is 0:
-/// they do not, or that could be older than what the copy has already. A thread may have seen that, and
-/// written it over: the copy must not go back to before. What a rank's twin has only becomes newer, and the
-/// home's is the newest.
+/// they do not, or it is put by here, or that could be older than what the copy has already. A thread may
+/// have seen that, and written it over: the copy must not go back to before. What a rank's twin has only
+/// becomes newer, and the home's is the newest.
 LeaseSegment::Source LeaseSegment::known_source(const Block& block) const noexcept {
-  const bool is_known = !directory() && block.source_write_ts != 0 &&
+  const bool is_known = !directory() && !block.behind && block.source_write_ts != 0 &&
                         block.source_write_ts >= block.required_ts &&
                         (block.copied_from == 0 || block.copied_from == block.source + 1) &&
                         block.source_read_ts >= space_.min_write_ts_.load(std::memory_order_acquire);
@@ -264,7 +267,7 @@ LentWords LeaseSegment::ask_to_lend(fabric::Rank home, std::uint64_t index, cons
   Lending lending(space_.lendings());
   space_.send(LeaseRelease::Message::lend, home, id_, index, lending.number(), terms);
   wait_for(fabric_, waits_, [&] { return lending.is_answered(); });
-  return lending.lent;
+  return lending.answer();
 }
 
 /// In a handler, for a rank that wants a copy, perhaps from here: does what it would do by one-sided

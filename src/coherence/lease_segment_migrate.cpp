@@ -45,7 +45,7 @@ constexpr std::uint32_t looks_a_probe = 4;
 /// With `busy` and under the state lock, of a copy that an acquire has made old and that will be written. Not
 /// by a flush: who spins with flushes would publish with the next one what nobody has written.
 bool LeaseSegment::is_time_to_migrate(Block& block) const noexcept {
-  if (block.taken_alone < dials_.migrate_after || block.dirty || block.pinned) return false;
+  if (block.taken_alone < dials_.migrate_after || block.dirty || block.pinned || block.behind) return false;
   if (block.migration_delay == 0) return true;
   --block.migration_delay;
   return false;

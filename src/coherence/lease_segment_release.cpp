@@ -303,7 +303,8 @@ void LeaseSegment::learn_gap(Block& block) noexcept {
   block.rarely_written = !is_soon && gap > looks;
 }
 
-/// The home is elsewhere: takes it, merges it into the copy, which thereby becomes the home.
+/// The home is elsewhere: takes it, merges it into the copy, which thereby becomes the home; or sends it what
+/// was written.
 bool LeaseSegment::merge_and_move(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices) {
   CRATON_ASSERT(block.has_twin);
   bool is_open = pages_.access(index) == vm::Access::write;
@@ -324,7 +325,12 @@ bool LeaseSegment::merge_and_move(std::uint64_t index, Block& block, std::vector
   }
   found_changed(index, block);
   found_written(block);
-
+  catch_up(index, block, words_.own_write_ts(index));
+  if (is_time_to_send(block) && send_home(index, block, notices)) {
+    if (!is_open) block.dirty = block.has_twin = false;
+    return is_open;
+  }
+  note_return(index, block);
   const Taken taken = take_home(index, block);
   block.taken_alone = block.alone ? static_cast<std::uint8_t>(std::min(block.taken_alone + 1, 254)) : 0;
   Counters::add(counters_.merges);
@@ -346,6 +352,7 @@ void LeaseSegment::stays_open_at_home(std::uint64_t index, Block& block) noexcep
 }
 
 void LeaseSegment::renew_published_twin(std::uint64_t index) noexcept {
+  if (states_[index].behind) return put_by(index).publish(data(index), twin(index));
   if (has_published_twins()) std::memcpy(twin(index), data(index), block_bytes_);
 }
 
@@ -428,13 +435,23 @@ Timestamp LeaseSegment::extend_for_write(fabric::Rank home, std::uint64_t index,
 /// \param marks that the lease gets
 Timestamp LeaseSegment::extend_for_write(fabric::Rank home, std::uint64_t index, Timestamp home_write_ts,
                                          std::uint64_t marks, Timestamp lease) {
-  std::uint64_t seen = home == fabric_.rank() ? words_.own_lease(index) : words_.get(home, index).lease;
+  const std::uint64_t seen = home == fabric_.rank() ? words_.own_lease(index) : words_.get(home, index).lease;
+  return extend_for_write(seen, home_write_ts, space_.min_write_ts_.load(), marks, lease,
+                          [&](std::uint64_t expected, std::uint64_t desired) {
+                            return words_.exchange_lease(home, index, expected, desired);
+                          });
+}
+
+/// \param seen the lease, as far as known \param exchange of it \param least the time is later
+Timestamp LeaseSegment::extend_for_write(
+    std::uint64_t seen, Timestamp home_write_ts, Timestamp least, std::uint64_t marks, Timestamp lease,
+    FunctionRef<std::uint64_t(std::uint64_t expected, std::uint64_t desired)> exchange) {
   for (;;) {
     CRATON_ASSERT(lease::is_open(seen));
-    const Timestamp write_ts = later_than(lease::time(seen), home_write_ts, space_.min_write_ts_.load());
+    const Timestamp write_ts = later_than(lease::time(seen), home_write_ts, least);
     const std::uint64_t next = lease::open_until(checked_timestamp(write_ts + lease)) | lease::written |
                                (seen & lease::awaited) | marks;
-    const std::uint64_t before = words_.exchange_lease(home, index, seen, next);
+    const std::uint64_t before = exchange(seen, next);
     if (before == seen) return write_ts;
     seen = before;
   }
@@ -445,9 +462,11 @@ void LeaseSegment::publish(std::uint64_t index, Block& block, fabric::Rank home,
   const Timestamp read_ts = write_ts + dials_.lease;
   {
     const StateGuard guard(block.state);
-    block.copy_write_ts = write_ts;
-    block.copy_read_ts = read_ts;
-    block.copied_from = 0;
+    if (!block.behind) {
+      block.copy_write_ts = write_ts;
+      block.copy_read_ts = read_ts;
+      block.copied_from = 0;
+    }
     block.opened_after = 0;
     block.untold = false;
     block.fetched = true;
@@ -478,6 +497,10 @@ void LeaseSegment::merge(std::uint64_t index, fabric::Rank there, const std::byt
     note_writes(index, !equal_blocks(incoming, twin(index), block_bytes_));
   const MergeOutcome outcome = is_open ? merge_open(data(index), twin(index), incoming, block_bytes_)
                                        : merge_closed(data(index), twin(index), incoming, block_bytes_);
+  report_races(index, there, outcome);
+}
+
+void LeaseSegment::report_races(std::uint64_t index, fabric::Rank there, const MergeOutcome& outcome) {
   if (outcome.race_bytes == 0) return;
   space_.report({.segment = id_,
                  .block = index,
@@ -490,7 +513,7 @@ void LeaseSegment::merge(std::uint64_t index, fabric::Rank there, const std::byt
 /// For the report of sharing: from where to where this rank has written since its twin.
 void LeaseSegment::note_writes(std::uint64_t index, bool others_wrote) noexcept {
   const std::byte* const now = data(index);
-  const std::byte* const before = twin(index);
+  const std::byte* const before = base(index);
   const std::size_t first =
       static_cast<std::size_t>(std::mismatch(now, now + block_bytes_, before).first - now);
   if (first == block_bytes_) return;

@@ -38,7 +38,7 @@ constexpr unsigned sole_delay_doublings = 8;
 
 /// With `busy`. Whether a release of a block at home should try to have it alone.
 bool LeaseSegment::is_time_for_sole(Block& block) const noexcept {
-  if (!dials_.sole_copies || block.pinned) return false;
+  if (!dials_.sole_copies || block.pinned || block.behind) return false;
   if (block.sole_delay == 0) return true;
   --block.sole_delay;
   return false;

@@ -17,6 +17,7 @@ bool LeaseSegment::update(std::uint64_t index, std::size_t offset, std::size_t b
   const std::lock_guard busy(block.busy);
   if (strong(index)) return false;
   end_sole(index, block);
+  catch_up(index, block, words_.own_write_ts(index));
   const std::uint64_t own = std::uint64_t{fabric_.rank()} + 1;
   // Both: else it would be one more write of this rank to be published.
   const auto modify_word = [&] {

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 
 #include "coherence/timestamp.hpp"
@@ -33,26 +32,6 @@ struct LentWords {
   Timestamp until;
 };
 
-/// Of a thread that asks for a lease.
-class Lending {
- public:
-  using All = fabric::Questions<Lending>;
-
-  explicit Lending(All& all) : asked_(all, *this) {}
-
-  std::uint64_t number() const noexcept { return asked_.number(); }
-  bool is_answered() const noexcept { return answered_.load(std::memory_order_acquire); }
-  /// By handlers.
-  void answer(const LentWords& words) noexcept {
-    lent = words;
-    answered_.store(true, std::memory_order_release);
-  }
-
-  LentWords lent{};
-
- private:
-  std::atomic<bool> answered_{false};
-  const All::Asked asked_;
-};
+using Lending = fabric::WordsQuestion<LentWords>;
 
 }  // namespace craton::coherence

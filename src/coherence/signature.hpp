@@ -32,7 +32,7 @@ struct WriteNotice {
   /// A bit of `source`: who needs the block asks its home, which was that rank.
   static constexpr fabric::Rank ask_home = fabric::Rank{1} << 31U;
 
-  fabric::Rank source;  ///< whose copy has the write in it: the writer, or the block's fixed home
+  fabric::Rank source;  ///< where the write is: its writer, or the block's home
   SegmentId segment;
   std::uint64_t block;
   Timestamp write_ts;

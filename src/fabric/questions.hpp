@@ -66,4 +66,28 @@ class Questions {
   std::map<std::uint64_t, Question*> asked_;
 };
 
+/// Of a thread that asks for a few words, which come in one answer.
+template <typename Words>
+class WordsQuestion {
+ public:
+  using All = Questions<WordsQuestion>;
+
+  explicit WordsQuestion(All& all) : asked_(all, *this) {}
+
+  std::uint64_t number() const noexcept { return asked_.number(); }
+  bool is_answered() const noexcept { return answered_.load(std::memory_order_acquire); }
+  /// By handlers.
+  void answer(const Words& words) noexcept {
+    answer_ = words;
+    answered_.store(true, std::memory_order_release);
+  }
+  /// Once it is answered.
+  const Words& answer() const noexcept { return answer_; }
+
+ private:
+  Words answer_{};
+  std::atomic<bool> answered_{false};
+  const typename All::Asked asked_;
+};
+
 }  // namespace craton::fabric

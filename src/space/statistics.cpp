@@ -36,6 +36,8 @@ constexpr CounterName names[] = {
     {"migrated", &Counters::migrated},
     {"kept", &Counters::kept},
     {"cooled", &Counters::cooled},
+    {"sent", &Counters::sent},
+    {"sent_in_vain", &Counters::sent_in_vain},
     {"merged_alone", &Counters::merged_alone},
     {"copied_back", &Counters::copied_back},
     {"put_bytes", &Counters::put_bytes},

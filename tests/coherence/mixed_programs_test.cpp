@@ -75,7 +75,7 @@ struct MixedAtomic {
   Known strong_carried = 0;
 };
 
-constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 11> mixed_counts{{
+constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 12> mixed_counts{{
     {"strong reads", &Counters::strong_reads},
     {"strong releases", &Counters::strong_releases},
     {"rises", &Counters::rises},
@@ -83,6 +83,7 @@ constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 11> mi
     {"falls called off", &Counters::falls_called_off},
     {"holds", &Counters::holds},
     {"merges", &Counters::merges},
+    {"sent", &Counters::sent},
     {"sole", &Counters::sole},
     {"shared", &Counters::shared},
     {"expirations", &Counters::expirations},
@@ -128,6 +129,8 @@ class MixedRun {
     dials.looks_a_fault = random_.pick(std::array<std::uint32_t, 2>{0, 80});
     dials.sole_copies = !random_.one_in(3);
     dials.probe_one_in = 2;
+    dials.send_after = random_.pick(std::array<std::uint8_t, 3>{0, 2, Dials::never});
+    dials.send_one_in = 1;
     dials.strength = strength;
     dials.hold_ns = random_.pick(std::array<TimeNs, 3>{100, 2'000, 20'000});
     dials.fall_after_ns = random_.pick(std::array<TimeNs, 3>{1'000, 10'000, 100'000});

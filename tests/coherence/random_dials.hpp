@@ -23,6 +23,8 @@ inline Dials random_dials(fabric::sim::Random& random) {
   dials.prefetch = !random.one_in(3);
   dials.causal = dials.home == Home::floating && random.one_in(6);
   dials.migrate_after = random.pick(std::array<std::uint8_t, 4>{0, 0, 1, Dials::never});
+  dials.send_after = random.pick(std::array<std::uint8_t, 4>{0, 0, 2, Dials::never});
+  dials.send_one_in = random.one_in(2) ? 1 : 2;
   dials.probe_one_in = random.pick(std::array<std::uint32_t, 3>{0, 2, 8});
   return dials;
 }
@@ -36,6 +38,17 @@ inline void let_migrate(Dials& dials) {
   dials.causal = false;
   dials.migrate_after = 0;
   if (dials.probe_one_in == 2) dials.probe_one_in = 0;  // else each home that comes has a twin
+}
+
+/// All that it takes for homes to stay where they are.
+inline void let_send(Dials& dials) {
+  dials.home = Home::floating;
+  dials.invalidation = Invalidation::leases;
+  dials.release = Release::fast;
+  dials.hot_blocks = true;
+  dials.causal = false;
+  dials.send_after = 0;
+  dials.send_one_in = 1;
 }
 
 inline std::string describe(const Dials& dials) {

@@ -73,7 +73,7 @@ struct Agreed {
 };
 
 /// What the runs together must have done, or they test less than they seem to.
-constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 26> random_counts{{
+constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 28> random_counts{{
     {"spurious faults", &Counters::spurious_faults},
     {"opened ahead", &Counters::opened_ahead},
     {"read ahead", &Counters::read_ahead},
@@ -91,6 +91,8 @@ constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 26> ra
     {"cooled", &Counters::cooled},
     {"merged alone", &Counters::merged_alone},
     {"copied back", &Counters::copied_back},
+    {"sent", &Counters::sent},
+    {"sent in vain", &Counters::sent_in_vain},
     {"invalidations", &Counters::invalidations},
     {"expirations", &Counters::expirations},
     {"renewals", &Counters::renewals},
@@ -157,6 +159,7 @@ class RandomRun {
       shape.initial_homes.rank = static_cast<Rank>(random_.below(ranks));
       shape.dials = random_dials(random_);
       if (rotates_ && random_.one_in(2)) let_migrate(shape.dials);
+      if (random_.one_in(5)) let_send(shape.dials);
       shapes_.push_back(shape);
     }
     groups_.resize(random_.between(1, 6));
