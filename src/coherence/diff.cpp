@@ -30,7 +30,7 @@ bool make_diff(const std::byte* data, const std::byte* twin, std::size_t bytes, 
   return true;
 }
 
-MergeOutcome merge_diff(std::span<const DiffPiece> pieces, std::byte* data, std::byte* twin) noexcept {
+MergeOutcome merge_diff(std::span<const DiffPiece> pieces, std::byte* copy, std::byte* base) noexcept {
   constexpr std::uint32_t whole_word = (1U << word_bytes) - 1;
   MergeOutcome outcome;
   for (const DiffPiece& piece : pieces) {
@@ -40,22 +40,22 @@ MergeOutcome merge_diff(std::span<const DiffPiece> pieces, std::byte* data, std:
     // What is written word by word is merged so: who reads a word finds what it was or what it is.
     for (std::size_t word = 0; word < DiffPiece::bytes; word += word_bytes) {
       const bool is_whole = (piece.changed >> word & whole_word) == whole_word;
-      if (!is_whole || std::memcmp(data + at + word, twin + at + word, word_bytes) != 0) continue;
-      std::memcpy(data + at + word, piece.now.data() + word, word_bytes);
-      std::memcpy(twin + at + word, piece.now.data() + word, word_bytes);
+      if (!is_whole || std::memcmp(copy + at + word, base + at + word, word_bytes) != 0) continue;
+      std::memcpy(copy + at + word, piece.now.data() + word, word_bytes);
+      std::memcpy(base + at + word, piece.now.data() + word, word_bytes);
       left.changed &= ~(whole_word << word);
     }
     for (std::size_t i = 0; i < DiffPiece::bytes; ++i) {
       if (!has_changed(left, i)) continue;
       const std::byte incoming = piece.now[i];
-      const bool here = data[at + i] != twin[at + i];
+      const bool here = copy[at + i] != base[at + i];
       if (!here) {
-        data[at + i] = incoming;
-      } else if (data[at + i] != incoming) {
+        copy[at + i] = incoming;
+      } else if (copy[at + i] != incoming) {
         outcome.first_race_byte = std::min(outcome.first_race_byte, at + i);
         ++outcome.race_bytes;
       }
-      twin[at + i] = incoming;
+      base[at + i] = incoming;
     }
   }
   return outcome;

@@ -3,10 +3,12 @@
 /// 1996), byte by byte: a block is cut into pieces, and of each that has changed go all bytes along and which
 /// of them have.
 ///
-///     at the home   data' = written there and not here ? incoming : data
-///                   twin' = written there ? incoming : twin
+///     at the home   twin' = written there ? incoming : twin                        at once: note_diff()
+///                   copy' = written there and not here ? incoming : copy           when it is acquired, from
+///                   base' = written there ? incoming : base                        what is put by:
+///                   merge_diff()
 ///
-/// So the home's twin stays what was published last, and what differs from it what was written here since.
+/// So the twin stays what was published last, and what differs from the base what was written here since.
 #pragma once
 
 #include <array>
@@ -35,10 +37,10 @@ static_assert(sizeof(DiffPiece) == 40);
 bool make_diff(const std::byte* data, const std::byte* twin, std::size_t bytes, std::size_t most,
                std::vector<DiffPiece>& pieces);
 
-/// Merges as above; threads of this rank may go on writing `data` elsewhere.
-MergeOutcome merge_diff(std::span<const DiffPiece> pieces, std::byte* data, std::byte* twin) noexcept;
+/// Merges as above; threads of this rank may go on writing `copy` elsewhere.
+MergeOutcome merge_diff(std::span<const DiffPiece> pieces, std::byte* copy, std::byte* base) noexcept;
 
-/// What was sent is published: the twin has it as well.
+/// What was sent is published, here and at the home: the twins have it as well. Others may be reading them.
 void note_diff(std::span<const DiffPiece> pieces, std::byte* twin) noexcept;
 
 }  // namespace craton::coherence

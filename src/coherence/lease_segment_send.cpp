@@ -9,7 +9,7 @@
 /// The home's threads must not see it before they have acquired it: who spins on a flag with flushes would
 /// find it set without the flush that brings what went before it. So the home's copy stays as it was, with
 /// the times that it had, and what was sent is put by (put_by.hpp). The copy is *behind* then, and usable by
-/// its times, like any other. Who acquires the notice, or a minimum behind it, has what it needs here:
+/// its times, like any other. Who acquires the notice, or a later minimum, has what it needs here:
 /// catch_up(). Releases of the home look at what was written here since the base, and not at the twin. All of
 /// it is merged where the block's newest bytes are needed, or come anyway: by an atomic update, by who makes
 /// the block strong, and by a release that finds the home elsewhere. Until then a copy may stay behind
@@ -54,8 +54,9 @@ void LeaseSegment::note_return(std::uint64_t index, Block& block) noexcept {
   if (was_here && block.returned < Dials::never - 1) ++block.returned;
 }
 
-/// With `busy`, of a dirty block. Sends what was written to the home, if it is little. Where that cannot be
-/// it is not tried again before the home has come back as often. \returns whether it is published
+/// With `busy`, of a dirty block whose copy is not behind. Sends what was written to the home, if it is
+/// little. Where that cannot be it is not tried again before the home has come back as often. \returns
+/// whether it is published
 bool LeaseSegment::send_home(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices) {
   const std::uint64_t own = words_.own_link(index);
   CRATON_ASSERT(link::is_rank(own));
