@@ -3,10 +3,9 @@
 /// 1996), byte by byte: a block is cut into pieces, and of each that has changed go all bytes along and which
 /// of them have.
 ///
-///     at the home   twin' = written there ? incoming : twin                        at once: note_diff()
-///                   copy' = written there and not here ? incoming : copy           when it is acquired, from
-///                   base' = written there ? incoming : base                        what is put by:
-///                   merge_diff()
+///     at the home   twin' = written there ? incoming : twin                   at once: note_diff()
+///                   copy' = written there and not here ? incoming : copy      once it is acquired:
+///                   base' = written there ? incoming : base                   merge_diff(), see put_by.hpp
 ///
 /// So the twin stays what was published last, and what differs from the base what was written here since.
 #pragma once
