@@ -101,11 +101,10 @@ struct Block {
   std::uint16_t unchanged;  ///< releases in a row that found the open block as it was
   std::uint8_t patience;    ///< how much longer it stays open than others: see LeaseSegment::learn_gap
   std::uint8_t returned;    ///< how often a release took its home back from another rank
-  std::uint8_t times_in_vain;  ///< how often its home could not take what was sent, less those when it could
-  std::uint8_t sent_alone;     ///< releases in a row that sent it something, and nobody else had since
-  Timestamp sent_ts;           ///< when the last of that was published
-  bool rarely_written;         ///< so seldom that it is best closed by the release that publishes it
-  std::uint8_t opened_with;    ///< so many blocks, itself among them, by one fault or acquire
+  std::uint8_t sent_alone;  ///< releases in a row that sent it something, and nobody else had since
+  Timestamp sent_ts;        ///< when the last of that was published
+  bool rarely_written;      ///< so seldom that it is best closed by the release that publishes it
+  std::uint8_t opened_with;  ///< so many blocks, itself among them, by one fault or acquire
   /// By place of the acquire before (Sites::place_of): the number of the program's release that found, or was
   /// to find, that it had been written after it.
   std::array<std::uint32_t, Sites::places> written_in;

@@ -34,9 +34,6 @@ namespace craton::coherence {
 namespace {
 /// Releases in a row that find nobody else writing, after which the home is taken.
 constexpr std::uint8_t alone_most = 4;
-/// Where the home is elsewhere than it was thought to be, or busy, the next try comes after twice as many
-/// returns.
-constexpr std::uint8_t vain_doublings = 2;
 }  // namespace
 
 // ---- Who has written
@@ -44,8 +41,7 @@ constexpr std::uint8_t vain_doublings = 2;
 /// With `busy`, of a dirty block whose home is elsewhere.
 bool LeaseSegment::is_time_to_send(const Block& block) const noexcept {
   const bool can = fast() && has_published_twins() && !directory() && !is_untouched(block);
-  const unsigned returns = static_cast<unsigned>(dials_.send_after) << block.times_in_vain;
-  return can && block.returned >= returns && dials_.send_after != Dials::never;
+  return can && block.returned >= dials_.send_after && dials_.send_after != Dials::never;
 }
 
 /// With `busy`, when a release takes the home.
@@ -74,7 +70,6 @@ bool LeaseSegment::send_home(std::uint64_t index, Block& block, std::vector<Writ
   const MergedWords& merged = sending.answer();
   if (merged.write_ts == 0) {
     block.returned = 0;
-    if (block.times_in_vain < vain_doublings) ++block.times_in_vain;
     Counters::add(counters_.sent_in_vain);
     return false;
   }
@@ -89,7 +84,6 @@ bool LeaseSegment::send_home(std::uint64_t index, Block& block, std::vector<Writ
 void LeaseSegment::note_sent(std::uint64_t index, Block& block, fabric::Rank home, const MergedWords& merged,
                              std::vector<WriteNotice>& notices) {
   const Timestamp read_ts = merged.write_ts + dials_.lease;
-  if (block.times_in_vain != 0) --block.times_in_vain;
   block.taken_alone = 0;
   block.alone = false;
   block.sent_alone = merged.before_ts == block.sent_ts ? static_cast<std::uint8_t>(block.sent_alone + 1) : 0;
