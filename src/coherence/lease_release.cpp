@@ -519,45 +519,41 @@ bool LeaseRelease::try_update_weak(SegmentId segment, std::uint64_t offset, std:
 
 // ---- Messages
 
-/// The bytes first, what does not fit beside the words.
-void LeaseRelease::send_taken(fabric::Rank to, SegmentId segment, std::uint64_t block, std::uint64_t taking,
-                              const TakenWords& words, std::span<const std::byte> bytes) noexcept {
+/// In as many messages as it takes: what does not fit beside the words goes before them.
+/// \param unit bytes that stay together
+void LeaseRelease::send_parts(fabric::Rank to, BlockMessage message, Message part,
+                              std::span<const std::byte> words, std::span<const std::byte> bytes,
+                              std::size_t unit) noexcept {
   alignas(BlockMessage) std::array<std::byte, fabric::max_message_bytes> payload;
-  constexpr std::size_t head_bytes = sizeof(BlockMessage);
-  constexpr std::size_t rest_most = payload.size() - head_bytes - sizeof words;
-  BlockMessage message{.kind = Message::taken_bytes, .segment = segment, .block = block, .value = taking};
-  while (bytes.size() > rest_most) {
-    const std::size_t count = std::min(bytes.size(), payload.size() - head_bytes);
-    std::memcpy(payload.data(), &message, head_bytes);
-    std::memcpy(payload.data() + head_bytes, bytes.data(), count);
-    static_cast<void>(fabric_.send(to, handler_, payload.data(), head_bytes + count));
-    bytes = bytes.subspan(count);
-  }
-  message.kind = Message::taken;
-  std::memcpy(payload.data(), &message, head_bytes);
-  std::memcpy(payload.data() + head_bytes, &words, sizeof words);
-  if (!bytes.empty()) std::memcpy(payload.data() + head_bytes + sizeof words, bytes.data(), bytes.size());
-  static_cast<void>(fabric_.send(to, handler_, payload.data(), head_bytes + sizeof words + bytes.size()));
-}
-
-/// In as many messages as it takes.
-void LeaseRelease::send_diff(fabric::Rank to, SegmentId segment, std::uint64_t block, std::uint64_t sending,
-                             const SendTerms& terms, std::span<const DiffPiece> pieces) {
-  alignas(BlockMessage) std::array<std::byte, fabric::max_message_bytes> payload;
-  const auto send_one = [&](Message kind, std::size_t terms_bytes, std::size_t most) {
-    const auto now = pieces.first(std::min(pieces.size(), most));
-    const BlockMessage head{.kind = kind, .segment = segment, .block = block, .value = sending};
-    std::byte* end = std::copy_n(reinterpret_cast<const std::byte*>(&head), sizeof head, payload.data());
-    end = std::copy_n(reinterpret_cast<const std::byte*>(&terms), terms_bytes, end);
-    end = std::copy_n(std::as_bytes(now).data(), now.size_bytes(), end);
+  const auto send_one = [&](Message kind, std::span<const std::byte> first, std::size_t most) {
+    const auto now = bytes.first(std::min(bytes.size(), most));
+    message.kind = kind;
+    std::byte* end =
+        std::copy_n(reinterpret_cast<const std::byte*>(&message), sizeof message, payload.data());
+    end = std::copy(first.begin(), first.end(), end);
+    end = std::copy(now.begin(), now.end(), end);
     static_cast<void>(
         fabric_.send(to, handler_, payload.data(), static_cast<std::size_t>(end - payload.data())));
-    pieces = pieces.subspan(now.size());
+    bytes = bytes.subspan(now.size());
   };
   constexpr std::size_t room = fabric::max_message_bytes - sizeof(BlockMessage);
-  constexpr std::size_t most_in_last = (room - sizeof terms) / sizeof(DiffPiece);
-  while (pieces.size() > most_in_last) send_one(Message::sent_part, 0, room / sizeof(DiffPiece));
-  send_one(Message::sent, sizeof terms, most_in_last);
+  const Message last = message.kind;
+  const std::size_t most_in_last = (room - words.size()) / unit * unit;
+  while (bytes.size() > most_in_last) send_one(part, {}, room / unit * unit);
+  send_one(last, words, most_in_last);
+}
+
+void LeaseRelease::send_taken(fabric::Rank to, SegmentId segment, std::uint64_t block, std::uint64_t taking,
+                              const TakenWords& words, std::span<const std::byte> bytes) noexcept {
+  send_parts(to, {.kind = Message::taken, .segment = segment, .block = block, .value = taking},
+             Message::taken_bytes, std::as_bytes(std::span(&words, 1)), bytes, 1);
+}
+
+void LeaseRelease::send_diff(fabric::Rank to, SegmentId segment, std::uint64_t block, std::uint64_t sending,
+                             const SendTerms& terms, std::span<const DiffPiece> pieces) noexcept {
+  send_parts(to, {.kind = Message::sent, .segment = segment, .block = block, .value = sending},
+             Message::sent_part, std::as_bytes(std::span(&terms, 1)), std::as_bytes(pieces),
+             sizeof(DiffPiece));
 }
 
 void LeaseRelease::arrived(void* self, fabric::Rank source, const std::byte* payload,

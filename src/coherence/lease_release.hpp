@@ -228,7 +228,9 @@ class LeaseRelease {
   Lending::All& lendings() noexcept { return lendings_; }
   Sending::All& sendings() noexcept { return sendings_; }
   void send_diff(fabric::Rank to, SegmentId segment, std::uint64_t block, std::uint64_t sending,
-                 const SendTerms& terms, std::span<const DiffPiece> pieces);
+                 const SendTerms& terms, std::span<const DiffPiece> pieces) noexcept;
+  void send_parts(fabric::Rank to, BlockMessage message, Message part, std::span<const std::byte> words,
+                  std::span<const std::byte> bytes, std::size_t unit) noexcept;
   void send_taken(fabric::Rank to, SegmentId segment, std::uint64_t block, std::uint64_t taking,
                   const TakenWords& words, std::span<const std::byte> bytes) noexcept;
   void send(Message kind, fabric::Rank to, SegmentId segment, std::uint64_t block, std::uint64_t value) {
