@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -48,6 +49,15 @@ constexpr std::string_view cannot_change = "cannot change what blocks allow with
 void zap_range(const iovec& range) {
   while (::madvise(range.iov_base, range.iov_len, MADV_DONTNEED) != 0)
     if (errno != EAGAIN && errno != EINTR) fail_call("madvise(MADV_DONTNEED)", errno);
+}
+
+/// A call takes a range of one mapping only, and says ENOENT of others. What a program asks of the kernel for
+/// some of its pages splits a mapping: OpenBLAS does by mbind, as madvise and mlock do. So after ENOENT half
+/// of the range is tried. \returns false for a page
+bool try_halve(std::size_t& bytes) noexcept {
+  if (bytes <= kernel::page_bytes()) return false;
+  bytes = bytes / kernel::page_bytes() / 2 * kernel::page_bytes();
+  return true;
 }
 
 }  // namespace
@@ -245,21 +255,26 @@ bool UserfaultfdPageTable::map_zeros(std::uintptr_t& begin, std::uintptr_t end) 
 /// \returns false if some of it was mapped already
 bool UserfaultfdPageTable::continue_range(std::uintptr_t begin, std::size_t bytes, std::uint64_t mode) {
   const std::uintptr_t end = begin + bytes;
+  std::size_t most = bytes;  // of the next call
   std::uintptr_t made_present = 0;
   bool all_new = true;
   while (begin < end) {
+    const std::uintptr_t until = begin + std::min(most, end - begin);
     uffdio_continue request{};
-    request.range = {begin, end - begin};
+    request.range = {begin, until - begin};
     request.mode = mode;
-    if (::ioctl(fd_.get(), UFFDIO_CONTINUE, &request) == 0) return all_new;
-    const int error = errno;
+    const int error = ::ioctl(fd_.get(), UFFDIO_CONTINUE, &request) == 0 ? 0 : errno;
     // What was done before it stopped; the next call says why.
-    if (error == EAGAIN) {
+    if (error == 0) {
+      begin = until;
+      most = bytes;
+    } else if (error == EAGAIN) {
       if (request.mapped > 0) begin += static_cast<std::uintptr_t>(request.mapped);
     } else if (error == EEXIST) {
       all_new = false;
       begin += kernel::page_bytes();
-    } else if (error == EFAULT && mode == 0 && map_zeros(begin, end)) {
+    } else if ((error == ENOENT && try_halve(most)) ||
+               (error == EFAULT && mode == 0 && map_zeros(begin, until))) {
       continue;
     } else if (error == EFAULT && made_present <= begin) {
       make_present(begin, end - begin);
@@ -274,12 +289,22 @@ bool UserfaultfdPageTable::continue_range(std::uintptr_t begin, std::size_t byte
 }
 
 void UserfaultfdPageTable::write_protect(std::uintptr_t begin, std::size_t bytes, bool on) {
-  uffdio_writeprotect request{};
-  request.range = {begin, bytes};
-  request.mode = on ? UFFDIO_WRITEPROTECT_MODE_WP : 0;
-  while (::ioctl(fd_.get(), UFFDIO_WRITEPROTECT, &request) != 0) {
-    if (errno == ENOMEM) fail_memory();
-    if (errno != EAGAIN && errno != EINTR) fail_call("ioctl(UFFDIO_WRITEPROTECT)", errno);
+  const std::uintptr_t end = begin + bytes;
+  std::size_t most = bytes;  // of the next call
+  while (begin < end) {
+    uffdio_writeprotect request{};
+    request.range = {begin, std::min(most, end - begin)};
+    request.mode = on ? UFFDIO_WRITEPROTECT_MODE_WP : 0;
+    if (::ioctl(fd_.get(), UFFDIO_WRITEPROTECT, &request) == 0) {
+      begin += request.range.len;
+      most = bytes;
+    } else if (errno == ENOMEM) {
+      fail_memory();
+    } else if (errno == ENOENT && try_halve(most)) {
+      continue;
+    } else if (errno != EAGAIN && errno != EINTR) {
+      fail_call("ioctl(UFFDIO_WRITEPROTECT)", errno);
+    }
   }
 }
 

@@ -370,6 +370,36 @@ TEST_P(ViewPageTables, OnePageOfABlockIsReinstatedBetweenOthers) {
   }
 }
 
+TEST_P(ViewPageTables, BlocksMayLieInSeveralMappings) {
+  // As they do once a program has asked the kernel for something for pages in the middle of them.
+  constexpr std::size_t pages = 32;
+  SegmentRig rig(GetParam(), 4, 8 * page_bytes);
+  const std::size_t maps_before = count_maps();
+  for (const std::size_t page : {3U, 13U, 14U, 31U})
+    ASSERT_EQ(::madvise(rig.application_view() + page * page_bytes, page_bytes, MADV_RANDOM), 0);
+  ASSERT_GT(count_maps(), maps_before + 3) << "nothing was split";
+  const vm::Run all{.first = 0, .count = 4};
+  for (const std::size_t page : {2U, 12U, 13U, 30U}) rig.word(page * page_bytes) = page;  // others are holes
+  for (const Access to : {Access::read, Access::write, Access::read, Access::none, Access::write}) {
+    rig.table().set_access({&all, 1}, to);
+    const int before = rig.faults();
+    for (std::size_t page = 0; page < pages; ++page) {
+      if (to == Access::none) break;
+      static_cast<void>(rig.load(page * page_bytes));
+      if (to == Access::write) rig.store(page * page_bytes + 8, page);
+    }
+    EXPECT_EQ(rig.faults(), before) << text_of(to);
+    for (std::size_t page = 0; page < pages && to != Access::write; ++page) {
+      const int writes = rig.handler().writes;
+      rig.store(page * page_bytes + 16, page + 1);
+      EXPECT_EQ(rig.handler().writes, writes + 1) << "page " << page << ", " << text_of(to);
+      EXPECT_EQ(rig.word(page * page_bytes + 16), page + 1);
+      rig.table().set_access(page / 8, to);
+    }
+  }
+  for (const std::size_t page : {2U, 12U, 13U, 30U}) EXPECT_EQ(rig.load(page * page_bytes), page);
+}
+
 INSTANTIATE_TEST_SUITE_P(Holds, ViewPageTables,
                          testing::Values(Backend::userfaultfd, Backend::userfaultfd_old, Backend::mprotect),
                          [](const auto& backend) { return name_of(backend.param); });
