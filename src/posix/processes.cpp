@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <cstdarg>
 #include <cstddef>
 #include <map>
@@ -41,12 +42,18 @@ SharedProgram* own_program() noexcept {
   return program != nullptr && program->is_this_process() ? program : nullptr;
 }
 
-int refuse(const char* function, const char* why) noexcept {
-  std::array<char, 512> buffer;
+/// \param of what it was called for, or null
+int refuse(const char* function, const char* of, const char* why) noexcept {
+  std::array<char, PATH_MAX + 512> buffer;
   craton::LineWriter line(buffer.data(), buffer.size());
   line.append("craton: ");
   line.append(function);
-  line.append("() is refused: ");
+  line.append("()");
+  if (of != nullptr) {
+    line.append(" of ");
+    line.append(of);
+  }
+  line.append(" is refused: ");
   line.append(why);
   line.append("\n");
   static_cast<void>(craton::write_fully(STDERR_FILENO, line.text()));
@@ -54,9 +61,11 @@ int refuse(const char* function, const char* why) noexcept {
   return -1;
 }
 
-int refuse_exec(const char* function) noexcept {
-  return refuse(function,
-                "the other ranks could not follow this one into another program; use posix_spawn or system");
+int refuse_exec(const char* function, const char* file) noexcept {
+  return refuse(
+      function, file,
+      "the other ranks could not follow this one into another program; start that one by craton run, "
+      "or use posix_spawn or system");
 }
 
 /// The kernel reads the texts only after it has made a process, or before it ends one: what it cannot read it
@@ -207,32 +216,32 @@ extern "C" {
 
 [[gnu::visibility("default")]] int execve(const char* path, char* const* arguments,
                                           char* const* environment) {
-  if (own_program() != nullptr) return refuse_exec("execve");
+  if (own_program() != nullptr) return refuse_exec("execve", path);
   const Name name(path);
   return with_texts(arguments, environment,
                     [&] { return CRATON_REAL(execve)(name, arguments, environment); });
 }
 [[gnu::visibility("default")]] int execv(const char* path, char* const* arguments) {
-  if (own_program() != nullptr) return refuse_exec("execv");
+  if (own_program() != nullptr) return refuse_exec("execv", path);
   return execve(path, arguments, environ);
 }
 [[gnu::visibility("default")]] int execvpe(const char* file, char* const* arguments,
                                            char* const* environment) {
-  if (own_program() != nullptr) return refuse_exec("execvpe");
+  if (own_program() != nullptr) return refuse_exec("execvpe", file);
   const Name name(file);
   return with_texts(arguments, environment,
                     [&] { return CRATON_REAL(execvpe)(name, arguments, environment); });
 }
 [[gnu::visibility("default")]] int execvp(const char* file, char* const* arguments) {
-  if (own_program() != nullptr) return refuse_exec("execvp");
+  if (own_program() != nullptr) return refuse_exec("execvp", file);
   return execvpe(file, arguments, environ);
 }
 [[gnu::visibility("default")]] int fexecve(int fd, char* const* arguments, char* const* environment) {
-  if (own_program() != nullptr) return refuse_exec("fexecve");
+  if (own_program() != nullptr) return refuse_exec("fexecve", nullptr);
   return with_texts(arguments, environment, [&] { return CRATON_REAL(fexecve)(fd, arguments, environment); });
 }
 [[gnu::visibility("default")]] int execl(const char* path, const char* first, ...) {
-  if (own_program() != nullptr) return refuse_exec("execl");
+  if (own_program() != nullptr) return refuse_exec("execl", path);
   va_list rest;
   va_start(rest, first);
   ArgumentList list(first, rest);
@@ -240,7 +249,7 @@ extern "C" {
   return list.words() == nullptr ? -1 : execve(path, list.words(), environ);
 }
 [[gnu::visibility("default")]] int execlp(const char* file, const char* first, ...) {
-  if (own_program() != nullptr) return refuse_exec("execlp");
+  if (own_program() != nullptr) return refuse_exec("execlp", file);
   va_list rest;
   va_start(rest, first);
   ArgumentList list(first, rest);
@@ -248,7 +257,7 @@ extern "C" {
   return list.words() == nullptr ? -1 : execvpe(file, list.words(), environ);
 }
 [[gnu::visibility("default")]] int execle(const char* path, const char* first, ...) {
-  if (own_program() != nullptr) return refuse_exec("execle");
+  if (own_program() != nullptr) return refuse_exec("execle", path);
   va_list rest;
   va_start(rest, first);
   va_list again;
@@ -328,7 +337,7 @@ extern "C" {
 
 [[gnu::visibility("default")]] int daemon(int keep_directory, int keep_output) {
   if (own_program() == nullptr) return CRATON_REAL(daemon)(keep_directory, keep_output);
-  return refuse("daemon", "the program's ranks end with craton run; let that run in the background");
+  return refuse("daemon", nullptr, "the program's ranks end with craton run; let that run in the background");
 }
 
 }  // extern "C"

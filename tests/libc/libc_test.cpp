@@ -185,9 +185,8 @@ TEST(Refused, ForkExecAndDaemonSayWhyAndFail) {
   EXPECT_EQ(job.output(),
             "fork -1 Function not implemented\nexecv -1 Function not implemented\n"
             "daemon -1 Function not implemented\n");
-  for (const char* function : {"fork", "execv", "daemon"})
-    EXPECT_EQ(occurrences(job.error(), std::string("craton: ") + function + "() is refused: "), 1)
-        << job.error();
+  for (const char* call : {"fork()", "execv() of /bin/true", "daemon()"})
+    EXPECT_EQ(occurrences(job.error(), std::string("craton: ") + call + " is refused: "), 1) << job.error();
 }
 
 }  // namespace
