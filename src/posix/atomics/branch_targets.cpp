@@ -15,14 +15,14 @@ constexpr int hits_least = 2;
 
 }  // namespace
 
-BranchTargets::BranchTargets(const CodeMap& map) : map_(map) {
+BranchTargets::BranchTargets(const CodeMap& map) : map_(map), targets_(map.image), named_(map.image) {
   for (const AddressRange& function : map.functions) read_function(function);
   for (const AddressRange& range : map.data) read_data(range);
   for (const std::uintptr_t pad : map.landing_pads) targets_.insert(pad);
-  for (const std::uintptr_t address : named_) {
-    if (map.function_at(address) != nullptr) targets_.insert(address);
+  named_.for_each([this](std::uintptr_t address) {
+    if (map_.function_at(address) != nullptr) targets_.insert(address);
     if (!indirect_.empty()) read_table(address);
-  }
+  });
 }
 
 void BranchTargets::read_function(const AddressRange& function) {
@@ -32,8 +32,7 @@ void BranchTargets::read_function(const AddressRange& function) {
   for (const Instruction& instruction : decoded.instructions) {
     if (instruction.target != 0) targets_.insert(instruction.target);
     if (instruction.flow == Flow::indirect) indirect_.insert(function.begin);
-    for (const std::uintptr_t address : instruction.refers_to)
-      if (map_.image.holds(address)) named_.insert(address);
+    for (const std::uintptr_t address : instruction.refers_to) named_.insert(address);
   }
 }
 

@@ -9,6 +9,8 @@
 /// target rather than too little.
 #pragma once
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <unordered_set>
 #include <vector>
@@ -18,12 +20,43 @@
 
 namespace craton::posix {
 
+/// A set of addresses of one range, a bit for each: a large library has millions. Others are left out.
+class AddressSet {
+ public:
+  explicit AddressSet(const AddressRange& range)
+      : range_(range), words_((range.end - range.begin + word_bits - 1) / word_bits) {}
+
+  void insert(std::uintptr_t address) {
+    if (range_.holds(address)) word_of(address) |= bit_of(address);
+  }
+  bool holds(std::uintptr_t address) const {
+    return range_.holds(address) && (words_[(address - range_.begin) / word_bits] & bit_of(address)) != 0;
+  }
+  /// In ascending order.
+  template <typename Function>
+  void for_each(Function function) const {
+    for (std::size_t word = 0; word < words_.size(); ++word)
+      for (std::uint64_t left = words_[word]; left != 0; left &= left - 1)
+        function(range_.begin + word * word_bits + static_cast<std::size_t>(std::countr_zero(left)));
+  }
+
+ private:
+  static constexpr std::size_t word_bits = 64;
+  std::uint64_t& word_of(std::uintptr_t address) { return words_[(address - range_.begin) / word_bits]; }
+  std::uint64_t bit_of(std::uintptr_t address) const {
+    return std::uint64_t{1} << (address - range_.begin) % word_bits;
+  }
+
+  AddressRange range_;
+  std::vector<std::uint64_t> words_;
+};
+
 class BranchTargets {
  public:
   /// Reads all functions of the object.
   explicit BranchTargets(const CodeMap& map);
 
-  bool is_target(std::uintptr_t address) const { return targets_.count(address) != 0; }
+  bool is_target(std::uintptr_t address) const { return targets_.holds(address); }
   /// Whether any instruction of a function may be a target: it jumps to what a register or memory says, and
   /// no table was found for it; or not all of it could be read.
   bool jumps_anywhere(const AddressRange& function) const {
@@ -39,8 +72,8 @@ class BranchTargets {
   void read_entries(std::uintptr_t table, std::uintptr_t end, std::uintptr_t relative_to);
 
   const CodeMap& map_;
-  std::unordered_set<std::uintptr_t> targets_;
-  std::unordered_set<std::uintptr_t> named_;      // addresses that instructions name
+  AddressSet targets_;
+  AddressSet named_;                              // addresses that instructions name
   std::unordered_set<std::uintptr_t> indirect_;   // functions, by where they begin
   std::unordered_set<std::uintptr_t> explained_;  // functions into which a table leads
   std::unordered_set<std::uintptr_t> unreadable_;
