@@ -276,6 +276,7 @@ class LeaseSegment final : public vm::FaultHandler {
   bool is_time_to_send(const Block& block) const noexcept;
   void note_return(std::uint64_t index, Block& block) noexcept;
   bool send_home(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
+  MergedWords send_to(fabric::Rank home, std::uint64_t index, std::span<const DiffPiece> pieces);
   void note_sent(std::uint64_t index, Block& block, fabric::Rank home, const MergedWords& merged,
                  std::vector<WriteNotice>& notices);
   void merge_sent(fabric::Rank from, std::uint64_t index, std::uint64_t sending, const SendTerms& terms,

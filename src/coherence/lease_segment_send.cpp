@@ -34,6 +34,8 @@ namespace craton::coherence {
 namespace {
 /// Releases in a row that find nobody else writing, after which the home is taken.
 constexpr std::uint8_t alone_most = 4;
+/// How often what was sent follows a home that has gone.
+constexpr unsigned hops_most = 3;
 }  // namespace
 
 // ---- Who has written
@@ -56,7 +58,7 @@ void LeaseSegment::note_return(std::uint64_t index, Block& block) noexcept {
 bool LeaseSegment::send_home(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices) {
   const std::uint64_t own = words_.own_link(index);
   CRATON_ASSERT(link::is_rank(own));
-  const fabric::Rank home = later_home(index, block).value_or(link::rank(own));
+  fabric::Rank home = later_home(index, block).value_or(link::rank(own));
   if (!space_.asks(home)) return false;
   std::vector<DiffPiece> pieces;
   const std::size_t most = block_bytes_ / DiffPiece::bytes / dials_.send_one_in;
@@ -64,10 +66,13 @@ bool LeaseSegment::send_home(std::uint64_t index, Block& block, std::vector<Writ
     block.returned = 0;
     return false;
   }
-  Sending sending(space_.sendings());
-  space_.send_diff(home, id_, index, sending.number(), {.least = space_.min_write_ts_.load()}, pieces);
-  wait_for(fabric_, waits_, [&] { return sending.is_answered(); });
-  const MergedWords& merged = sending.answer();
+  MergedWords merged = send_to(home, index, pieces);
+  for (unsigned hop = 0; merged.write_ts == 0 && link::is_rank(merged.link) && hop < hops_most; ++hop) {
+    const fabric::Rank next = link::rank(merged.link);
+    if (!space_.asks(next)) break;
+    home = next;
+    merged = send_to(home, index, pieces);
+  }
   if (merged.write_ts == 0) {
     block.returned = 0;
     Counters::add(counters_.sent_in_vain);
@@ -78,6 +83,14 @@ bool LeaseSegment::send_home(std::uint64_t index, Block& block, std::vector<Writ
   note_diff(pieces, twin(index));
   note_sent(index, block, home, merged, notices);
   return true;
+}
+
+/// With `busy`. \returns what the rank says
+MergedWords LeaseSegment::send_to(fabric::Rank home, std::uint64_t index, std::span<const DiffPiece> pieces) {
+  Sending sending(space_.sendings());
+  space_.send_diff(home, id_, index, sending.number(), {.least = space_.min_write_ts_.load()}, pieces);
+  wait_for(fabric_, waits_, [&] { return sending.is_answered(); });
+  return sending.answer();
 }
 
 /// With `busy`.
@@ -124,6 +137,7 @@ void LeaseSegment::merge_sent(fabric::Rank from, std::uint64_t index, std::uint6
       lock_.unlock_now(index);
     }
   }
+  merged.link = words_.own_link(index);
   space_.send(LeaseRelease::Message::merged, from, id_, index, sending, merged);
 }
 
@@ -163,7 +177,7 @@ MergedWords LeaseSegment::publish_sent(fabric::Rank from, std::uint64_t index, B
   put_by(index).add(from, write_ts, std::move(pieces));
   if (block.clean_twin_ts == before_ts && before_ts != 0) block.clean_twin_ts = write_ts;
   block.sole_delay = std::max(block.sole_delay, sole_delay_after(block));
-  return {.write_ts = write_ts, .before_ts = before_ts};
+  return {.write_ts = write_ts, .before_ts = before_ts, .link = link::locked};
 }
 
 /// With `busy`, of a copy that is behind.

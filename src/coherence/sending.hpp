@@ -32,6 +32,7 @@ struct SendTerms {
 struct MergedWords {
   Timestamp write_ts;   ///< published at that time; 0: nothing was done, and the home must be taken
   Timestamp before_ts;  ///< when the home had been written last
+  std::uint64_t link;   ///< of whom was asked: namespace link. Of a rank: the home has gone there
 };
 
 using Sending = fabric::WordsQuestion<MergedWords>;

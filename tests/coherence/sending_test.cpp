@@ -141,6 +141,38 @@ TEST(Sending, IsPassedOnByTheHome) {
   }
 }
 
+/// A home that has gone says where to, so what was sent follows it there.
+TEST(Sending, FollowsAHomeThatHasGone) {
+  for (std::uint64_t seed = first_seed; seed <= last_seed; seed += next_seed) {
+    std::vector<Turn> turns = until_it_stays();
+    turns.push_back({third, [](SimRank& self) {
+                       self.protocol().acquire(home, 1);
+                       write(self, 0, third_word, 7);
+                       self.protocol().release();
+                     }});
+    std::uint64_t sent = 0, in_vain = 0;
+    turns.push_back({sender, [&](SimRank& self) {
+                       sent = count(self, &Counters::sent);
+                       write(self, 0, sender_word, 4);  // as far as it knows the home is where it was
+                       self.protocol().release();
+                       sent = count(self, &Counters::sent) - sent;
+                       in_vain = count(self, &Counters::sent_in_vain);
+                     }});
+    std::vector<std::uint64_t> found;
+    for (const Rank rank : {third, home}) {
+      turns.push_back({rank, [&found](SimRank& self) {
+                         self.protocol().acquire(sender, 1);
+                         found.push_back(read(self, 0, sender_word));
+                         found.push_back(read(self, 0, third_word));
+                       }});
+    }
+    ASSERT_EQ(take_turns(seed, 3, sending_shape(), turns), "") << "seed " << seed;
+    ASSERT_EQ(sent, 1U) << "seed " << seed;
+    ASSERT_EQ(in_vain, 0U) << "seed " << seed;
+    ASSERT_EQ(found, (std::vector<std::uint64_t>{4, 7, 4, 7})) << "seed " << seed;
+  }
+}
+
 /// What was sent is published: who goes on writing the block sends it no more.
 TEST(Sending, IsDoneOnce) {
   for (std::uint64_t seed = first_seed; seed <= last_seed; seed += next_seed) {
