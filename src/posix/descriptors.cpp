@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -292,6 +293,16 @@ int descriptor_made(int descriptor) noexcept {
 
 bool descriptor_is_foreign(int number) noexcept {
   return is_borrower.load(std::memory_order_acquire) && !is_local(borrowing(), number);
+}
+
+bool read_first_process(const void* from, void* to, std::size_t bytes) noexcept {
+  if (!is_borrower.load(std::memory_order_acquire) || !borrowing().first) return false;
+  const iovec there{.iov_base = const_cast<void*>(from), .iov_len = bytes};
+  const iovec here{.iov_base = to, .iov_len = bytes};
+  const int error = errno;
+  const ssize_t got = ::process_vm_readv(borrowing().first_process, &here, 1, &there, 1, 0);
+  errno = error;
+  return got == static_cast<ssize_t>(bytes);
 }
 
 int descriptor_to_keep(int number, const char* function) noexcept {

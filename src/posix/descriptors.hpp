@@ -22,6 +22,7 @@
 #pragma once
 
 #include <climits>
+#include <cstddef>
 
 #include "fabric/types.hpp"
 #include "space/agreement.hpp"
@@ -49,6 +50,10 @@ bool descriptor_is_foreign(int number) noexcept;
 
 /// As descriptor_here(), for what will close it: a copy where it is not this rank's.
 int descriptor_to_keep(int number, const char* function) noexcept;
+
+/// Reads what rank 0's process has at an address that means nothing here. \returns whether it is on this node
+/// and has something there
+bool read_first_process(const void* from, void* to, std::size_t bytes) noexcept;
 
 /// Gives a descriptor that a call has made in this process the number that the program gets. \returns it; -1
 /// stays

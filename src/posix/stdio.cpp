@@ -262,8 +262,7 @@ CRATON_CLOSER(pclose)
 CRATON_STREAM(int, fflush, (FILE * stream), (stream))
 
 [[gnu::visibility("default")]] int fileno(FILE* stream) {
-  check_stream(stream, "fileno");
-  return CRATON_REAL(fileno)(stream);
+  return craton::posix::number_of(stream, "fileno");
 }
 
 [[gnu::visibility("default")]] FILE* open_memstream(char** text, std::size_t* bytes) {

@@ -11,6 +11,7 @@
 
 #include "posix/descriptors.hpp"
 #include "posix/pages.hpp"
+#include "posix/real.hpp"
 #include "posix/shared_program.hpp"
 
 // NOLINTBEGIN(readability-identifier-naming): the C library's list of its streams, which no header has any
@@ -120,6 +121,15 @@ fabric::Rank StreamMemory::owner(const void* address) const noexcept {
 FILE* adopt_stream(FILE* stream) noexcept {
   if (stream != nullptr) stream->_fileno = descriptor_made(stream->_fileno);
   return stream;
+}
+
+int number_of(FILE* stream, const char* function) noexcept {
+  if (!stream_memory().is_foreign(stream)) return CRATON_REAL(fileno)(stream);
+  int number = 0;
+  const bool is_known =
+      stream_memory().owner(stream) == 0 && read_first_process(&stream->_fileno, &number, sizeof number);
+  if (!is_known) refuse_foreign_stream(stream, function);
+  return number;
 }
 
 void flush_streams_at_end() noexcept {

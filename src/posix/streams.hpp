@@ -8,7 +8,9 @@
 ///     │ streams of rank 0 │ streams of rank 1 │ ...      in each: │ blocks for FILE │ blocks for DIR │
 ///
 /// Where a stream of another rank is used the job ends with a message, instead of in a crash or in a file of
-/// that other number. stdin, stdout and stderr are those of each process, and always right.
+/// that other number. Its number alone is had (number_of), as C++'s file streams ask for it before each call
+/// of the kernel's, and have buffers of their own, in memory that ranks share. stdin, stdout and stderr are
+/// those of each process, and always right.
 ///
 /// Threads: any.
 #pragma once
@@ -85,6 +87,11 @@ inline void check_stream(const void* stream, const char* function) noexcept {
   if (stream_memory().is_foreign(stream)) [[unlikely]]
     refuse_foreign_stream(stream, function);
 }
+
+/// The program's number of a stream's descriptor. One of rank 0's, on its node, need not be this rank's:
+/// file streams of C++ use no more of a FILE. Ends the job where it cannot be had. \param function for the
+/// message
+int number_of(FILE* stream, const char* function) noexcept;
 
 /// Gives the descriptor that the C library has opened for a stream the number that the program gets.
 /// \returns the stream; null stays

@@ -142,14 +142,13 @@ INSTANTIATE_TEST_SUITE_P(Regions, SharedProgram,
                          name_of);
 INSTANTIATE_TEST_SUITE_P(
     RegionsOfOneNode, SharedProgram,
-    testing::Combine(testing::Values(Case{"open_files_openmp"}, Case{"descriptors_openmp", "calls"},
-                                     Case{"descriptors_openmp_fortified", "calls"},
-                                     Case{"descriptors_openmp", "hidden"},
-                                     Case{"descriptors_openmp", "whole"},
-                                     Case{"descriptors_openmp", "closed"}, Case{"descriptors_openmp", "sets"},
-                                     Case{"descriptors_openmp", "children"},
-                                     Case{"descriptors_openmp", "signals"}),
-                     testing::Values(false)),
+    testing::Combine(
+        testing::Values(Case{"open_files_openmp"}, Case{"file_streams_openmp"},
+                        Case{"descriptors_openmp", "calls"}, Case{"descriptors_openmp_fortified", "calls"},
+                        Case{"descriptors_openmp", "hidden"}, Case{"descriptors_openmp", "whole"},
+                        Case{"descriptors_openmp", "closed"}, Case{"descriptors_openmp", "sets"},
+                        Case{"descriptors_openmp", "children"}, Case{"descriptors_openmp", "signals"}),
+        testing::Values(false)),
     name_of);
 
 /// What a thread of another rank cannot use ends the job, with the function and the remedy.
