@@ -1,5 +1,7 @@
 #include "posix/stacks.hpp"
 
+#include <dlfcn.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -10,6 +12,7 @@
 #include "base/error.hpp"
 #include "base/events.hpp"
 #include "base/line_writer.hpp"
+#include "base/unique_fd.hpp"
 #include "omp/thread.hpp"
 #include "posix/pages.hpp"
 #include "posix/real.hpp"
@@ -73,6 +76,21 @@ void set_stack(pthread_attr_t& attributes, std::byte* begin, std::size_t bytes) 
   static_cast<void>(::mprotect(begin, guard_bytes, PROT_NONE));
 }
 
+/// Says where the stack of the program's first thread ends in the variable by which the C library does. R and
+/// collectors of garbage measure by it how much of the stack is used. The loader has made it read-only, or
+/// the program has its copy in its own data.
+void tell_end_of_stack(std::byte* end) {
+  void* const variable = ::dlsym(RTLD_DEFAULT, "__libc_stack_end");
+  if (variable == nullptr) return;
+  if (shared_program()->is_shared(variable)) {
+    *static_cast<std::byte**>(variable) = end;
+    return;
+  }
+  const UniqueFd memory(::open("/proc/self/mem", O_WRONLY | O_CLOEXEC));  // takes no notice of protections
+  const auto at = static_cast<off_t>(reinterpret_cast<std::uintptr_t>(variable));
+  static_cast<void>(::pwrite(memory.get(), &end, sizeof end, at));
+}
+
 /// Threads of the program, from before they are made: the maker may end at once.
 std::atomic<std::size_t> running{0};
 
@@ -111,6 +129,10 @@ void Stacks::start_first(Body body, void* argument) {
   pthread_attr_t attributes;
   ::pthread_attr_init(&attributes);
   set_stack(attributes, part_, sizes_.first_bytes);
+  if (shared_program()->rank() == 0) {
+    static_cast<void>(::mprotect(slot_stack(0), guard_bytes, PROT_NONE));  // so the mapping ends there
+    tell_end_of_stack(part_ + sizes_.first_bytes - sizeof(void*));
+  }
   auto entry = std::make_unique<Entry>(Entry{.body = body, .argument = argument, .kernel_thread = nullptr});
   pthread_t thread = 0;
   running.fetch_add(1);

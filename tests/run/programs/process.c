@@ -44,6 +44,23 @@ static void signals(void) {
   check_int("signals that are ignored", sum);
 }
 
+extern void* __libc_stack_end; /* NOLINT: the C library's name */
+
+/* How much of the first thread's stack is used, as R and collectors of garbage find out. */
+static void stack(void) {
+  const unsigned long end = (unsigned long)__libc_stack_end;
+  const unsigned long here = (unsigned long)&end;
+  check_int("little of the stack is used", here < end && end - here < 100000);
+  FILE* maps = fopen("/proc/self/maps", "r");
+  char line[512];
+  unsigned long first = 0;
+  unsigned long last = 0;
+  while (maps != NULL && fgets(line, sizeof line, maps) != NULL)
+    if (sscanf(line, "%lx-%lx", &first, &last) == 2 && first <= end && end < last) break;
+  if (maps != NULL) fclose(maps);
+  check_int("its mapping ends there", last - end < 100000);
+}
+
 static void places(void) {
   char folder[] = "/tmp/craton-process-XXXXXX";
   int right = mkdtemp(folder) != NULL && chdir(folder) == 0;
@@ -138,6 +155,7 @@ static void commands(void) {
 }
 
 int main(void) {
+  stack();
   signals();
   places();
   locales();
