@@ -201,6 +201,11 @@ SharedProgram* mapping_program(const void* caller) noexcept {
   return program->is_own_code(caller) ? program : nullptr;
 }
 
+/// Nobody can change the file, nor what is mapped of it, by these: then a copy is as good.
+bool is_only_read(int fd, int protection) noexcept {
+  return (protection & PROT_WRITE) == 0 && (CRATON_REAL(fcntl64)(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
+}
+
 void* map(SharedProgram& program, std::size_t bytes, int protection, int flags, int fd, off64_t offset) {
   const bool is_file = (flags & MAP_ANONYMOUS) == 0;
   const bool is_shared = (flags & MAP_TYPE) != MAP_PRIVATE;
@@ -212,7 +217,7 @@ void* map(SharedProgram& program, std::size_t bytes, int protection, int flags, 
   if (is_file && (is_shared || (protection & PROT_WRITE) == 0)) {
     void* const everywhere = map_everywhere(program, bytes, protection, flags, here, offset);
     if (everywhere != nullptr) return everywhere;
-    if (is_shared) return as_it_is();
+    if (is_shared && !is_only_read(here, protection)) return as_it_is();
   }
   void* const memory = map_from_heap(program, bytes);
   if (memory == MAP_FAILED || !is_file) return memory == MAP_FAILED ? as_it_is() : memory;

@@ -63,6 +63,18 @@ int main(void) {
   check_int("private copy of a file", fill_and_sum(memory, count));
   check_int("the file", pread(fd, numbers, bytes, 0) == (ssize_t)bytes ? numbers[count - 1] : -1);
   check_int("unmapped", munmap(memory, bytes));
+  const int read_only = open(name, O_RDONLY);
+  const long* shared = mmap(NULL, bytes, PROT_READ, MAP_SHARED, read_only, 0);
+  long sum = 0;
+#pragma omp parallel
+  {
+    take_part();
+#pragma omp for reduction(+ : sum)
+    for (int i = 0; i < count; ++i) sum += shared == MAP_FAILED ? 0 : shared[i] * (1 + i % 3);
+  }
+  check_int("a file that is only read", sum);
+  check_int("unmapped", munmap((void*)shared, bytes));
+  close(read_only);
   close(fd);
   unlink(name);
   free(numbers);
