@@ -56,6 +56,28 @@ bool has_craton_note(int fd, const Elf64_Phdr& header) {
   return false;
 }
 
+/// Whether the executable defines malloc for all objects, as the symbols say that its sections tell of.
+bool exports_malloc(int fd, const Elf64_Ehdr& header) {
+  constexpr std::uint64_t most = std::uint64_t{256} << 20U;
+  std::vector<Elf64_Shdr> sections(header.e_shentsize == sizeof(Elf64_Shdr) ? header.e_shnum : 0);
+  if (!read_at(fd, header.e_shoff, sections.data(), sections.size() * sizeof(Elf64_Shdr))) return false;
+  for (const Elf64_Shdr& section : sections) {
+    if (section.sh_type != SHT_DYNSYM || section.sh_link >= sections.size()) continue;
+    const Elf64_Shdr& names = sections[section.sh_link];
+    if (section.sh_size > most || names.sh_size > most) return false;
+    std::vector<Elf64_Sym> symbols(section.sh_size / sizeof(Elf64_Sym));
+    std::string text(names.sh_size, '\0');
+    if (!read_at(fd, section.sh_offset, symbols.data(), symbols.size() * sizeof(Elf64_Sym)) ||
+        !read_at(fd, names.sh_offset, text.data(), text.size()))
+      return false;
+    return std::any_of(symbols.begin(), symbols.end(), [&](const Elf64_Sym& symbol) {
+      return symbol.st_shndx != SHN_UNDEF && symbol.st_name < text.size() &&
+             std::strcmp(text.c_str() + symbol.st_name, "malloc") == 0;
+    });
+  }
+  return false;
+}
+
 /// What the loader prints when it is told to list instead of to run: lines like "\tlibm.so.6 =>
 /// /lib/libm.so.6 (0x7f)", then those of versions, like "\tlibm.so.6 (GLIBC_2.29) => /lib/libm.so.6".
 std::string loader_listing(const std::string& path) {
@@ -104,6 +126,9 @@ void note_libraries(const std::string& listing, ProgramFacts& facts) {
     if (line.find("(GOACC_") != std::string_view::npos) facts.uses_openacc = true;
     for (const std::string_view openmp : {"libgomp.so", "libomp.so", "libiomp5.so"}) {
       if (name.starts_with(openmp)) facts.openmp = name;
+    }
+    for (const std::string_view allocator : {"libjemalloc", "libtcmalloc", "libmimalloc"}) {
+      if (name.starts_with(allocator)) facts.own_malloc = name;
     }
     if (name.starts_with("libcraton.so")) facts.uses_craton = true;
   }
@@ -161,7 +186,10 @@ ProgramFacts inspect_program(const std::string& path) {
     if (part.p_type == PT_INTERP) facts.is_dynamic = true;
     if (part.p_type == PT_NOTE && has_craton_note(fd.get(), part)) facts.uses_craton = true;
   }
-  if (facts.is_x86_64 && facts.is_dynamic) note_libraries(loader_listing(path), facts);
+  if (facts.is_x86_64 && facts.is_dynamic) {
+    if (exports_malloc(fd.get(), header)) facts.own_malloc = "the program";
+    note_libraries(loader_listing(path), facts);
+  }
   return facts;
 }
 

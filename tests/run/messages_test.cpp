@@ -148,6 +148,13 @@ TEST(Programs, ThoseWithOpenAccAreRefused) {
       {"openacc: it uses OpenACC, which Craton does not have; build it without -fopenacc; --share=no"});
 }
 
+TEST(Programs, ThoseWithAMallocOfTheirOwnAreRefused) {
+  expect_refused(
+      command({"-n", "2"}, {job::program("own_malloc")}),
+      {"own_malloc: the program has a malloc of its own, whose memory ranks would not share; build it "
+       "without that; --share=no"});
+}
+
 // ---- More than there is
 
 TEST(Limits, MoreRanksThanANodeHoldsAreRefused) {
