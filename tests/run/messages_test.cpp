@@ -155,6 +155,13 @@ TEST(Programs, ThoseWithAMallocOfTheirOwnAreRefused) {
        "without that; --share=no"});
 }
 
+/// Open MPI would fork a daemon for a program that mpirun has not started.
+TEST(Programs, OfMpiAreTheOnlyProcess) {
+  LaunchedJob job(command({"-n", "1", "--share=yes"}, {"printenv", "OMPI_MCA_ess_singleton_isolated"}));
+  EXPECT_EQ(job::finish_clean(job), 0) << job.error();
+  EXPECT_EQ(job.output(), "1\n");
+}
+
 // ---- More than there is
 
 TEST(Limits, MoreRanksThanANodeHoldsAreRefused) {

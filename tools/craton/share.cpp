@@ -219,6 +219,9 @@ void share_program(const Options& options, job::LaunchRequest& launch) {
   set("LD_PRELOAD", preloaded_library("libcraton-run.so") + ":" + preloaded_library("libcraton-libomp.so") +
                         (others == nullptr ? "" : std::string(":") + others));
   set("LD_BIND_NOW", "1");
+  // A program of one process of MPI's: Open MPI would fork a daemon for it, which is refused.
+  const char* const alone = "OMPI_MCA_ess_singleton_isolated";
+  if (std::getenv(alone) == nullptr) set(alone, "1");
 }
 
 }  // namespace craton::tools
