@@ -15,6 +15,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/elf_symbols.hpp"
 #include "base/error.hpp"
 #include "base/unique_fd.hpp"
 
@@ -34,11 +35,6 @@ namespace {
 constexpr std::string_view note_owner = "Craton";
 constexpr int loader_patience_ms = 10'000;
 
-/// \returns whether all bytes were there
-bool read_at(int fd, std::uint64_t offset, void* to, std::size_t bytes) {
-  return ::pread(fd, to, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
-}
-
 bool has_craton_note(int fd, const Elf64_Phdr& header) {
   constexpr std::size_t most = 4096;
   std::vector<char> notes(std::min<std::size_t>(header.p_filesz, most));
@@ -57,25 +53,13 @@ bool has_craton_note(int fd, const Elf64_Phdr& header) {
 }
 
 /// Whether the executable defines malloc for all objects, as the symbols say that its sections tell of.
-bool exports_malloc(int fd, const Elf64_Ehdr& header) {
-  constexpr std::uint64_t most = std::uint64_t{256} << 20U;
-  std::vector<Elf64_Shdr> sections(header.e_shentsize == sizeof(Elf64_Shdr) ? header.e_shnum : 0);
-  if (!read_at(fd, header.e_shoff, sections.data(), sections.size() * sizeof(Elf64_Shdr))) return false;
-  for (const Elf64_Shdr& section : sections) {
-    if (section.sh_type != SHT_DYNSYM || section.sh_link >= sections.size()) continue;
-    const Elf64_Shdr& names = sections[section.sh_link];
-    if (section.sh_size > most || names.sh_size > most) return false;
-    std::vector<Elf64_Sym> symbols(section.sh_size / sizeof(Elf64_Sym));
-    std::string text(names.sh_size, '\0');
-    if (!read_at(fd, section.sh_offset, symbols.data(), symbols.size() * sizeof(Elf64_Sym)) ||
-        !read_at(fd, names.sh_offset, text.data(), text.size()))
-      return false;
-    return std::any_of(symbols.begin(), symbols.end(), [&](const Elf64_Sym& symbol) {
-      return symbol.st_shndx != SHN_UNDEF && symbol.st_name < text.size() &&
-             std::strcmp(text.c_str() + symbol.st_name, "malloc") == 0;
-    });
-  }
-  return false;
+bool exports_malloc(int fd) {
+  const ElfSymbols found = read_elf_symbols(fd, {SHT_DYNSYM});
+  const std::string names = read_names(fd, found);
+  return std::any_of(found.symbols.begin(), found.symbols.end(), [&](const Elf64_Sym& symbol) {
+    return symbol.st_shndx != SHN_UNDEF && symbol.st_name < names.size() &&
+           std::strcmp(names.c_str() + symbol.st_name, "malloc") == 0;
+  });
 }
 
 /// What the loader prints when it is told to list instead of to run: lines like "\tlibm.so.6 =>
@@ -187,7 +171,7 @@ ProgramFacts inspect_program(const std::string& path) {
     if (part.p_type == PT_NOTE && has_craton_note(fd.get(), part)) facts.uses_craton = true;
   }
   if (facts.is_x86_64 && facts.is_dynamic) {
-    if (exports_malloc(fd.get(), header)) facts.own_malloc = "the program";
+    if (exports_malloc(fd.get())) facts.own_malloc = "the program";
     note_libraries(loader_listing(path), facts);
   }
   return facts;

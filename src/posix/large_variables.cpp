@@ -2,13 +2,11 @@
 
 #include <elf.h>
 #include <fcntl.h>
-#include <link.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
 
+#include "base/elf_symbols.hpp"
 #include "base/unique_fd.hpp"
 
 namespace craton::posix {
@@ -18,40 +16,15 @@ namespace {
 /// What lies between two arrays that follow each other, for their alignment.
 constexpr std::uintptr_t padding_most = 64;
 
-template <typename T>
-bool read_at(int fd, std::uint64_t offset, T* to, std::size_t count) {
-  const std::size_t bytes = count * sizeof(T);
-  return ::pread(fd, to, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
-}
-
-/// Of the table with all symbols where there is one, else of that for the loader.
-std::vector<ElfW(Sym)> read_symbols(int fd) {
-  ElfW(Ehdr) header{};
-  struct stat file {};
-  if (::fstat(fd, &file) != 0 || !read_at(fd, 0, &header, 1)) return {};
-  if (!std::equal(header.e_ident, header.e_ident + SELFMAG, ELFMAG)) return {};
-  if (header.e_shoff == 0 || header.e_shentsize != sizeof(ElfW(Shdr))) return {};
-  std::vector<ElfW(Shdr)> sections(header.e_shnum);
-  if (!read_at(fd, header.e_shoff, sections.data(), sections.size())) return {};
-  const auto find = [&](ElfW(Word) type) {
-    return std::find_if(sections.begin(), sections.end(),
-                        [type](const ElfW(Shdr) & section) { return section.sh_type == type; });
-  };
-  auto table = find(SHT_SYMTAB);
-  if (table == sections.end()) table = find(SHT_DYNSYM);
-  if (table == sections.end() || table->sh_size > static_cast<std::uint64_t>(file.st_size)) return {};
-  std::vector<ElfW(Sym)> symbols(table->sh_size / sizeof(ElfW(Sym)));
-  if (!read_at(fd, table->sh_offset, symbols.data(), symbols.size())) return {};
-  return symbols;
-}
-
 }  // namespace
 
 std::vector<AddressSpan> find_large_variables(const std::string& path, std::uintptr_t base) {
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return {};
   std::vector<AddressSpan> found;
-  for (const ElfW(Sym) & symbol : read_symbols(file.get())) {
+  // Of the table with all symbols where there is one, else of that for the loader.
+  const ElfSymbols table = read_elf_symbols(file.get(), {SHT_SYMTAB, SHT_DYNSYM});
+  for (const Elf64_Sym& symbol : table.symbols) {
     const bool is_variable = ELF64_ST_TYPE(symbol.st_info) == STT_OBJECT && symbol.st_shndx != SHN_UNDEF;
     if (!is_variable || symbol.st_size < large_variable_bytes) continue;
     found.push_back({.begin = base + symbol.st_value, .end = base + symbol.st_value + symbol.st_size});
