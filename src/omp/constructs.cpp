@@ -139,6 +139,7 @@ void flush() {
   Runtime* const here = runtime();
   if (here == nullptr || !here->unlock_publishes()) return;
   here->guard([&] {
+    here->platform().flush_output();
     constinit thread_local Polling polling;
     const Clock& clock = here->platform().fabric().clock();
     const TimeNs began_ns = clock.now_ns();

@@ -25,6 +25,7 @@
 #include "posix/atomics/patch.hpp"
 #include "posix/atomics/reduction.hpp"
 #include "posix/atomics/trap.hpp"
+#include "posix/remote_files.hpp"
 #include "posix/signals.hpp"
 #include "vm/fault_dispatcher.hpp"
 
@@ -48,6 +49,7 @@ void run_atomic(void* address, std::size_t bytes, Perform perform, void* state) 
   SharedProgram& program = *shared_program();
   // Nobody else runs: the instruction itself is right.
   if (!program.others_run()) return perform(state, address);
+  send_what_waits();
   guarded(program,
           [&] { program.run_atomically(address, bytes, [&](void* target) { perform(state, target); }); });
 }
@@ -55,6 +57,7 @@ void run_atomic(void* address, std::size_t bytes, Perform perform, void* state) 
 void run_locked(void* address, FunctionRef<void()> body) {
   const SignalSection section;  // a handler may want the same mutex
   SharedProgram& program = *shared_program();
+  send_what_waits();
   guarded(program, [&] {
     const space::MutexId mutex = program.mutex_of(address);
     program.space().mutexes().lock(mutex);

@@ -147,9 +147,10 @@ bool is_open(int number) noexcept {
 
 /// Made by this process: by a call that came here, or by a library in another way.
 bool is_local(const Borrowing& with, int number) noexcept {
-  if (number <= STDERR_FILENO || number >= numbers_most) return true;
+  if (number < 0 || number >= numbers_most) return true;
   const auto index = static_cast<std::size_t>(number);
   if (with.made[index].load() != 0) return true;
+  if (number <= STDERR_FILENO) return number != STDIN_FILENO;
   return with.borrowed[index].load() == 0 && with.runtimes[index].load() == 0 && is_open(number);
 }
 
@@ -267,6 +268,7 @@ int descriptor_here(int number, const char* function) noexcept {
   Borrowing& own = borrowing();
   if (is_local(own, number)) return number;
   if (own.first) return borrow(own, number, function);
+  if (number == STDIN_FILENO) return number;  // it is not a program's fault that a library asks what it is
   own.program->fail(fmt::format(
       "{}(): descriptor {} was not opened on this rank, and rank 0 is on another node; open the file in the "
       "threads that use it, or use it outside of parallel regions",
@@ -293,6 +295,10 @@ int descriptor_made(int descriptor) noexcept {
 
 bool descriptor_is_foreign(int number) noexcept {
   return is_borrower.load(std::memory_order_acquire) && !is_local(borrowing(), number);
+}
+
+bool descriptor_is_far(int number) noexcept {
+  return descriptor_is_foreign(number) && !borrowing().first;
 }
 
 bool read_first_process(const void* from, void* to, std::size_t bytes) noexcept {
@@ -336,7 +342,10 @@ void refuse_foreign_close(int number) noexcept {
   if (!descriptor_is_foreign(number) || !borrowing().program->is_this_process()) [[likely]]
     return;
   borrowing().program->fail(
-      fmt::format("close(): descriptor {} was opened on another rank; close it where it was opened", number));
+      fmt::format("close(): descriptor {} was opened on another rank, and a handler of a signal cannot close "
+                  "it; close it "
+                  "where it was opened",
+                  number));
 }
 
 ClosingDescriptor::ClosingDescriptor(int number) noexcept : number_(number) {

@@ -10,13 +10,16 @@
 ///
 ///     0, 1, 2 │ rank 0 ... 255 │ rank 1 ... 511 │ rank 2 ...
 ///
+/// Standard input is rank 0's for all; the other ranks' own is empty. On other nodes the calls that move
+/// bytes or say something about a file are forwarded to rank 0 (remote_files.hpp), and so is close()
+/// everywhere.
+///
 /// On the other ranks all numbers of rank 0's range are taken, so that what the C library or the runtime
 /// opens there never hides one. What rank 0 closes, or replaces by dup2, stays open nowhere: it knows which
 /// of its numbers were ever borrowed, and tells all ranks before its call returns (not in handlers of
 /// signals).
 ///
-/// Elsewhere the job ends with a message: a descriptor of another node, or of another rank than 0. Not
-/// borrowed: by close and dup2's second number.
+/// Other calls end the job with a message there. What another rank than 0 has opened is its own.
 ///
 /// Threads: any.
 #pragma once
@@ -48,6 +51,9 @@ int descriptor_here(int number, const char* function) noexcept;
 /// The same number means another descriptor here.
 bool descriptor_is_foreign(int number) noexcept;
 
+/// It is rank 0's, which is on another node: nothing here stands for it.
+bool descriptor_is_far(int number) noexcept;
+
 /// As descriptor_here(), for what will close it: a copy where it is not this rank's.
 int descriptor_to_keep(int number, const char* function) noexcept;
 
@@ -64,7 +70,7 @@ void descriptor_replacing(int number) noexcept;
 /// It has; -1 is ignored.
 void descriptor_replaced(int number) noexcept;
 
-/// Ends the job if the program cannot close it here.
+/// Ends the job if the program cannot close it here: it is another rank's, and this is a handler of a signal.
 void refuse_foreign_close(int number) noexcept;
 
 /// Around the call by which the program closes a descriptor of this process.

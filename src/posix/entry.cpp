@@ -17,6 +17,7 @@
 #include "posix/everywhere.hpp"
 #include "posix/fast_math.hpp"
 #include "posix/foreign_memory.hpp"
+#include "posix/forwarding.hpp"
 #include "posix/joins.hpp"
 #include "posix/monitor.hpp"
 #include "posix/real.hpp"
@@ -124,6 +125,7 @@ void skip_addresses_of_others() noexcept {
     craton::posix::start_monitor(*program);
     craton::posix::start_everywhere(*program);
     craton::posix::start_joins(*program);
+    craton::posix::start_forwarding(*program);
     craton::posix::patch_program(*program);
     craton::posix::explain_faults(*program);
     if (program->rank() != 0) craton::posix::follow_fast_math();  // its threads are made by this one

@@ -13,6 +13,7 @@
 #include "base/error.hpp"
 #include "posix/descriptors.hpp"
 #include "posix/kernel_memory.hpp"
+#include "posix/signals.hpp"
 
 namespace craton::posix {
 
@@ -78,11 +79,7 @@ Everywhere* everywhere() noexcept {
 
 Everywhere* everywhere_now() noexcept {
   Everywhere* const made = everywhere();
-  stack_t now{};
-  // All handlers of the program run on a stack of their own (signals.cpp).
-  if (made == nullptr || CRATON_REAL(sigaltstack)(nullptr, &now) != 0 || (now.ss_flags & SS_ONSTACK) != 0)
-    return nullptr;
-  return made;
+  return made == nullptr || is_in_handler() ? nullptr : made;
 }
 
 void start_everywhere(SharedProgram& program) {

@@ -25,6 +25,7 @@
 #include "posix/descriptors.hpp"
 #include "posix/kernel_memory.hpp"
 #include "posix/pages.hpp"
+#include "posix/remote_files.hpp"
 
 // NOLINTBEGIN(readability-identifier-naming): the names of the C library
 extern "C" {
@@ -51,8 +52,10 @@ namespace {
 
 using craton::posix::descriptor_here;
 using craton::posix::descriptor_made;
+using craton::posix::ForwardedCall;
 using craton::posix::may_fault;
 using craton::posix::Name;
+using craton::posix::RemoteFile;
 using craton::posix::Result;
 using craton::posix::Results;
 using craton::posix::Value;
@@ -96,12 +99,23 @@ int control(int fd, unsigned long request, void* argument) {
   }
 // NOLINTEND(bugprone-macro-parentheses)
 #define CRATON_FD(name) descriptor_here(fd, #name)
+// NOLINTBEGIN(bugprone-macro-parentheses): a type and two lists
+// A call that is forwarded to rank 0 where that is on another node.
+#define CRATON_FILE_CALL(type, name, parameters, forwarded, arguments)              \
+  [[gnu::visibility("default")]] type name parameters {                             \
+    if (RemoteFile::is_one(fd)) return static_cast<type>(RemoteFile(fd).forwarded); \
+    return CRATON_REAL(name) arguments;                                             \
+  }
+// NOLINTEND(bugprone-macro-parentheses)
 #define CRATON_AT(name) directory_here(directory, #name)
 
 // A call with its twin for 64-bit offsets.
 #define CRATON_CALL_64(type, name, parameters, parameters_64, arguments) \
   CRATON_CALL(type, name, parameters, arguments)                         \
   CRATON_CALL(type, name##64, parameters_64, arguments)
+#define CRATON_FILE_CALL_64(type, name, parameters, parameters_64, forwarded, arguments) \
+  CRATON_FILE_CALL(type, name, parameters, forwarded, arguments)                         \
+  CRATON_FILE_CALL(type, name##64, parameters_64, forwarded, arguments)
 
 extern "C" {
 
@@ -153,6 +167,8 @@ CRATON_MAKER(inotify_init, (), ())
 CRATON_MAKER(inotify_init1, (int flags), (flags))
 
 [[gnu::visibility("default")]] int close(int fd) {
+  if (craton::posix::descriptor_is_foreign(fd) && craton::posix::forwarding_now() != nullptr)
+    return static_cast<int>(RemoteFile(fd).call(ForwardedCall::close_file));
   craton::posix::refuse_foreign_close(fd);
   const craton::posix::ClosingDescriptor closing(fd);
   return CRATON_REAL(close)(fd);
@@ -301,21 +317,23 @@ CRATON_CALL(int, inotify_add_watch, (int fd, const char* path, std::uint32_t mas
 
 // ---- Open files
 
-CRATON_CALL_64(int, fstat, (int fd, struct stat* status), (int fd, struct stat64* status),
-               (CRATON_FD(fstat), Result(status)))
-CRATON_CALL_64(int, __fxstat, (int version, int fd, struct stat* status),
-               (int version, int fd, struct stat64* status), (version, CRATON_FD(fstat), Result(status)))
+CRATON_FILE_CALL_64(int, fstat, (int fd, struct stat* status), (int fd, struct stat64* status),
+                    status(status), (CRATON_FD(fstat), Result(status)))
+CRATON_FILE_CALL_64(int, __fxstat, (int version, int fd, struct stat* status),
+                    (int version, int fd, struct stat64* status), status(status),
+                    (version, CRATON_FD(fstat), Result(status)))
 CRATON_CALL_64(int, fstatfs, (int fd, struct statfs* status), (int fd, struct statfs64* status),
                (CRATON_FD(fstatfs), Result(status)))
 CRATON_CALL_64(int, fstatvfs, (int fd, struct statvfs* status), (int fd, struct statvfs64* status),
                (CRATON_FD(fstatvfs), Result(status)))
-CRATON_CALL_64(off_t, lseek, (int fd, off_t offset, int from), (int fd, off64_t offset, int from),
-               (CRATON_FD(lseek), offset, from))
-CRATON_CALL_64(int, ftruncate, (int fd, off_t bytes), (int fd, off64_t bytes), (CRATON_FD(ftruncate), bytes))
+CRATON_FILE_CALL_64(off_t, lseek, (int fd, off_t offset, int from), (int fd, off64_t offset, int from),
+                    call(ForwardedCall::seek_file, offset, from), (CRATON_FD(lseek), offset, from))
+CRATON_FILE_CALL_64(int, ftruncate, (int fd, off_t bytes), (int fd, off64_t bytes),
+                    call(ForwardedCall::truncate_file, bytes), (CRATON_FD(ftruncate), bytes))
 CRATON_CALL_64(int, posix_fallocate, (int fd, off_t offset, off_t bytes),
                (int fd, off64_t offset, off64_t bytes), (CRATON_FD(posix_fallocate), offset, bytes))
-CRATON_CALL(int, fsync, (int fd), (CRATON_FD(fsync)))
-CRATON_CALL(int, fdatasync, (int fd), (CRATON_FD(fdatasync)))
+CRATON_FILE_CALL(int, fsync, (int fd), call(ForwardedCall::sync_file), (CRATON_FD(fsync)))
+CRATON_FILE_CALL(int, fdatasync, (int fd), call(ForwardedCall::sync_data), (CRATON_FD(fdatasync)))
 CRATON_CALL(int, flock, (int fd, int operation), (CRATON_FD(flock), operation))
 CRATON_CALL(int, fchmod, (int fd, mode_t mode), (CRATON_FD(fchmod), mode))
 CRATON_CALL(int, fchown, (int fd, uid_t user, gid_t group), (CRATON_FD(fchown), user, group))

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <ctime>
 #include <memory>
 
 #include "base/clock.hpp"
 #include "posix/monitor.hpp"
+#include "posix/own_thread.hpp"
 #include "posix/real.hpp"
 
 namespace craton::posix {
@@ -87,19 +87,12 @@ void Joins::arrived(void* self, fabric::Rank source, const std::byte* payload, s
   here.program_.fabric().notify();
 }
 
-/// On a thread of its own, since who calls a handler must not wait. It takes no signals.
+/// On a thread of its own, since who calls a handler must not wait.
 void Joins::begin_to_serve(fabric::Rank by, const Message& message) noexcept {
   auto asked = std::make_unique<Asked>(Asked{.self = *this, .by = by, .message = message});
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread = 0;
-  const int error = CRATON_REAL(pthread_create)(&thread, nullptr, &Joins::serve, asked.get());
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const int error = start_own_thread(&Joins::serve, asked.get());
   if (error != 0) return answer(by, message, error);
   static_cast<void>(asked.release());
-  CRATON_REAL(pthread_detach)(thread);
 }
 
 void* Joins::serve(void* asked) noexcept {

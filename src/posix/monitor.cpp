@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "base/futex.hpp"
 #include "base/signal_section.hpp"
+#include "posix/remote_files.hpp"
 
 namespace craton::posix {
 
@@ -54,6 +55,7 @@ void Monitor::inside(const void* object, FunctionRef<void()> step) {
   try {
     space::Mutexes& mutexes = program_.space().mutexes();
     const space::MutexId mutex = program_.mutex_of(object);
+    send_what_waits();
     mutexes.lock(mutex);
     step();
     if (program_.others_run()) return mutexes.unlock(mutex);

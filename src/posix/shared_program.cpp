@@ -24,6 +24,7 @@
 #include "posix/needs.hpp"
 #include "posix/pages.hpp"
 #include "posix/real.hpp"
+#include "posix/remote_files.hpp"
 #include "posix/streams.hpp"
 #include "vm/saved_pages.hpp"
 
@@ -426,6 +427,7 @@ void SharedProgram::start_thread(void (*body)(void*), void* argument) {
 void SharedProgram::flush_output() noexcept {
   if (job_->size() > 1 && !writes_lines_.exchange(true, std::memory_order_relaxed)) write_lines();
   if (::__fpending(stdout) != 0) static_cast<void>(std::fflush(stdout));
+  send_what_waits();
 }
 
 /// The ranks of a node write to one pipe. What a full buffer leaves of a line in the middle of a region would

@@ -301,6 +301,11 @@ std::uint32_t interruptions() noexcept {
   return handlers_that_interrupt;
 }
 
+bool is_in_handler() noexcept {
+  stack_t now{};
+  return CRATON_REAL(sigaltstack)(nullptr, &now) != 0 || (now.ss_flags & SS_ONSTACK) != 0;
+}
+
 Mask::Mask(const sigset_t* original) noexcept : used_(original) {
   if (original == nullptr || shared_program() == nullptr) return;
   copy_ = *original;

@@ -23,6 +23,10 @@ void keep_signal(int signal) noexcept;
 /// What the program has set for a kept signal. Async-signal-safe.
 struct sigaction program_action(int signal) noexcept;
 
+/// The calling thread is in a handler of the program's, which may have interrupted anything. All of them run
+/// on the alternate stack. A system call.
+bool is_in_handler() noexcept;
+
 /// How many handlers without SA_RESTART this thread has run: what may end a wait with EINTR.
 std::uint32_t interruptions() noexcept;
 

@@ -7,16 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdarg>
 #include <cstddef>
+#include <string>
 
 #include "posix/allocation.hpp"
 #include "posix/descriptors.hpp"
 #include "posix/kernel_memory.hpp"
+#include "posix/remote_files.hpp"
 #include "posix/streams.hpp"
 
 // NOLINTBEGIN(readability-identifier-naming): the names of the C library
@@ -30,7 +33,11 @@ char* __fgets_unlocked_chk(char* line, std::size_t room, int most, FILE* stream)
 int __fprintf_chk(FILE* stream, int flag, const char* format, ...);
 int __vfprintf_chk(FILE* stream, int flag, const char* format, va_list arguments);
 int __isoc99_fscanf(FILE* stream, const char* format, ...);
+int __isoc99_scanf(const char* format, ...);
 int __isoc99_vfscanf(FILE* stream, const char* format, va_list arguments);
+int __isoc99_vscanf(const char* format, va_list arguments);
+int __uflow(FILE* stream);
+int __overflow(FILE* stream, int character);
 ssize_t __getdelim(char** line, std::size_t* room, int delimiter, FILE* stream);
 [[noreturn]] void __chk_fail();
 }
@@ -51,15 +58,18 @@ bool buffer_of_output_is_chosen() noexcept {
 namespace {
 
 using craton::posix::adopt_stream;
+using Call = craton::posix::ForwardedCall;
 using craton::posix::check_stream;
 using craton::posix::ClosingDescriptor;
 using craton::posix::descriptor_made;
 using craton::posix::descriptor_to_keep;
+using craton::posix::is_elsewhere;
 using craton::posix::may_fault;
 using craton::posix::Name;
 using craton::posix::OpeningStream;
 using craton::posix::piece_bytes;
 using craton::posix::PrivateBuffer;
+using craton::posix::RemoteStream;
 using craton::posix::shared_program;
 
 /// A stream's lock, held over several calls that look like one.
@@ -107,31 +117,49 @@ bool items(std::size_t size, std::size_t count, std::size_t& bytes) noexcept {
   return size != 0 && count != 0 && !__builtin_mul_overflow(size, count, &bytes);
 }
 
+/// As getdelim() leaves it. \param text with a zero behind \returns its length, or -1
+ssize_t give_line(char** line, std::size_t* room, const char* text, std::size_t length) {
+  constexpr std::size_t least = 120;
+  const std::size_t needed = length + 1;
+  if (*line == nullptr || *room < needed) {
+    const std::size_t bytes = std::max({needed, least, *line == nullptr ? 0 : 2 * *room});
+    void* const larger = craton_program_realloc(*line, bytes);
+    if (larger == nullptr) return -1;
+    *line = static_cast<char*>(larger);
+    *room = bytes;
+  }
+  std::memcpy(*line, text, needed);
+  return static_cast<ssize_t>(length);
+}
+
 ssize_t read_line(char** line, std::size_t* room, int delimiter, FILE* stream) {
   if (shared_program() == nullptr || line == nullptr || room == nullptr)
     return CRATON_REAL(getdelim)(line, room, delimiter, stream);
+  if (is_elsewhere(stream)) [[unlikely]] {
+    std::string text;
+    return RemoteStream(stream, "getdelim").line(text, delimiter)
+               ? give_line(line, room, text.c_str(), text.size())
+               : -1;
+  }
   char* own = nullptr;
   std::size_t own_room = 0;
-  const ssize_t length = CRATON_REAL(getdelim)(&own, &own_room, delimiter, stream);
-  if (length >= 0) {
-    constexpr std::size_t least = 120;
-    const std::size_t needed = static_cast<std::size_t>(length) + 1;
-    if (*line == nullptr || *room < needed) {
-      const std::size_t bytes = std::max({needed, least, *line == nullptr ? 0 : 2 * *room});
-      void* const larger = craton_program_realloc(*line, bytes);
-      if (larger == nullptr) {
-        ::free(own);
-        return -1;
-      }
-      *line = static_cast<char*>(larger);
-      *room = bytes;
-    }
-    std::memcpy(*line, own, needed);
-  }
+  ssize_t length = CRATON_REAL(getdelim)(&own, &own_room, delimiter, stream);
+  if (length >= 0) length = give_line(line, room, own, static_cast<std::size_t>(length));
   const int error = errno;
   ::free(own);
   errno = error;
   return length;
+}
+
+int put_text(const char* text, FILE* stream, const char* function) {
+  const std::size_t bytes = std::strlen(text);
+  return RemoteStream(stream, function).write(text, bytes) == bytes ? 1 : EOF;
+}
+
+/// What was built with _FORTIFY_SOURCE says how much room there is.
+int checked(std::size_t room, int most) {
+  if (most > 0 && static_cast<std::size_t>(most) > room) __chk_fail();
+  return most;
 }
 
 /// After a failure, whose errno stays.
@@ -217,11 +245,12 @@ int close_memory(void* cookie) {
     return adopt_stream(CRATON_REAL(name) arguments);    \
   }
 // One that ends it.
-#define CRATON_CLOSER(name)                               \
-  [[gnu::visibility("default")]] int name(FILE* stream) { \
-    check_stream(stream, #name);                          \
-    const ClosingDescriptor closing(stream->_fileno);     \
-    return CRATON_REAL(name)(stream);                     \
+#define CRATON_CLOSER(name, forwarded)                                      \
+  [[gnu::visibility("default")]] int name(FILE* stream) {                   \
+    if (is_elsewhere(stream)) [[unlikely]]                                  \
+      return static_cast<int>(RemoteStream(stream, #name).call(forwarded)); \
+    const ClosingDescriptor closing(stream->_fileno);                       \
+    return CRATON_REAL(name)(stream);                                       \
   }
 // One that gives it another file, under the number that it has.
 #define CRATON_REOPENER(name)                                                                   \
@@ -232,11 +261,18 @@ int close_memory(void* cookie) {
     craton::posix::descriptor_replaced(number);                                                 \
     return opened;                                                                              \
   }
-// One that needs no more than to be this rank's.
-#define CRATON_STREAM(type, name, parameters, arguments) \
-  [[gnu::visibility("default")]] type name parameters {  \
-    check_stream(stream, #name);                         \
-    return CRATON_REAL(name) arguments;                  \
+// One that must be this rank's.
+#define CRATON_OWN_STREAM(type, name, parameters, arguments) \
+  [[gnu::visibility("default")]] type name parameters {      \
+    check_stream(stream, #name);                             \
+    return CRATON_REAL(name) arguments;                      \
+  }
+// One that is forwarded where it is another rank's.
+#define CRATON_STREAM(type, name, parameters, forwarded, arguments)    \
+  [[gnu::visibility("default")]] type name parameters {                \
+    if (is_elsewhere(stream)) [[unlikely]]                             \
+      return static_cast<type>(RemoteStream(stream, #name).forwarded); \
+    return CRATON_REAL(name) arguments;                                \
   }
 // NOLINTEND(bugprone-macro-parentheses)
 
@@ -257,13 +293,12 @@ CRATON_OPENER(fopencookie, (void* cookie, const char* mode, cookie_io_functions_
               (cookie, mode, functions))
 CRATON_REOPENER(freopen)
 CRATON_REOPENER(freopen64)
-CRATON_CLOSER(fclose)
-CRATON_CLOSER(pclose)
-CRATON_STREAM(int, fflush, (FILE * stream), (stream))
-
-[[gnu::visibility("default")]] int fileno(FILE* stream) {
-  return craton::posix::number_of(stream, "fileno");
-}
+CRATON_CLOSER(fclose, Call::close)
+CRATON_CLOSER(pclose, Call::close_command)
+CRATON_STREAM(int, fflush, (FILE * stream), call(Call::flush), (stream))
+CRATON_STREAM(int, fflush_unlocked, (FILE * stream), call(Call::flush), (stream))
+CRATON_STREAM(int, fileno, (FILE * stream), number(), (stream))
+CRATON_STREAM(int, fileno_unlocked, (FILE * stream), number(), (stream))
 
 [[gnu::visibility("default")]] FILE* open_memstream(char** text, std::size_t* bytes) {
   if (shared_program() == nullptr) return CRATON_REAL(open_memstream)(text, bytes);
@@ -283,7 +318,9 @@ CRATON_STREAM(int, fflush, (FILE * stream), (stream))
 
 /// The C library takes a buffer of its own instead of one that its system calls could fail on.
 [[gnu::visibility("default")]] int setvbuf(FILE* stream, char* buffer, int mode, std::size_t bytes) {
-  check_stream(stream, "setvbuf");
+  if (is_elsewhere(stream)) [[unlikely]]
+    return static_cast<int>(
+        RemoteStream(stream, "setvbuf").call(Call::buffer, mode, static_cast<std::int64_t>(bytes)));
   if (stream == stdout) craton::posix::is_output_chosen.store(true, std::memory_order_relaxed);
   return CRATON_REAL(setvbuf)(stream, may_fault(buffer) ? nullptr : buffer, mode, bytes);
 }
@@ -300,8 +337,9 @@ CRATON_STREAM(int, fflush, (FILE * stream), (stream))
 
 [[gnu::visibility("default")]] std::size_t fwrite(const void* from, std::size_t size, std::size_t count,
                                                   FILE* stream) {
-  check_stream(stream, "fwrite");
   std::size_t bytes = 0;
+  if (is_elsewhere(stream)) [[unlikely]]
+    return items(size, count, bytes) ? RemoteStream(stream, "fwrite").write(from, bytes) / size : 0;
   if (!may_fault(from) || !items(size, count, bytes)) return CRATON_REAL(fwrite)(from, size, count, stream);
   const StreamLock lock(stream);
   const std::size_t written = write_unlocked(static_cast<const char*>(from), bytes, stream);
@@ -310,8 +348,9 @@ CRATON_STREAM(int, fflush, (FILE * stream), (stream))
 
 [[gnu::visibility("default")]] std::size_t fwrite_unlocked(const void* from, std::size_t size,
                                                            std::size_t count, FILE* stream) {
-  check_stream(stream, "fwrite_unlocked");
   std::size_t bytes = 0;
+  if (is_elsewhere(stream)) [[unlikely]]
+    return items(size, count, bytes) ? RemoteStream(stream, "fwrite_unlocked").write(from, bytes) / size : 0;
   if (!may_fault(from) || !items(size, count, bytes))
     return CRATON_REAL(fwrite_unlocked)(from, size, count, stream);
   const std::size_t written = write_unlocked(static_cast<const char*>(from), bytes, stream);
@@ -320,8 +359,9 @@ CRATON_STREAM(int, fflush, (FILE * stream), (stream))
 
 [[gnu::visibility("default")]] std::size_t fread(void* to, std::size_t size, std::size_t count,
                                                  FILE* stream) {
-  check_stream(stream, "fread");
   std::size_t bytes = 0;
+  if (is_elsewhere(stream)) [[unlikely]]
+    return items(size, count, bytes) ? RemoteStream(stream, "fread").read(to, bytes) / size : 0;
   if (!may_fault(to) || !items(size, count, bytes)) return CRATON_REAL(fread)(to, size, count, stream);
   const StreamLock lock(stream);
   const std::size_t got = read_unlocked(static_cast<char*>(to), bytes, stream);
@@ -330,8 +370,9 @@ CRATON_STREAM(int, fflush, (FILE * stream), (stream))
 
 [[gnu::visibility("default")]] std::size_t fread_unlocked(void* to, std::size_t size, std::size_t count,
                                                           FILE* stream) {
-  check_stream(stream, "fread_unlocked");
   std::size_t bytes = 0;
+  if (is_elsewhere(stream)) [[unlikely]]
+    return items(size, count, bytes) ? RemoteStream(stream, "fread_unlocked").read(to, bytes) / size : 0;
   if (!may_fault(to) || !items(size, count, bytes))
     return CRATON_REAL(fread_unlocked)(to, size, count, stream);
   const std::size_t got = read_unlocked(static_cast<char*>(to), bytes, stream);
@@ -355,7 +396,8 @@ CRATON_STREAM(int, fflush, (FILE * stream), (stream))
 // ---- Texts
 
 [[gnu::visibility("default")]] int fputs(const char* text, FILE* stream) {
-  check_stream(stream, "fputs");
+  if (is_elsewhere(stream)) [[unlikely]]
+    return put_text(text, stream, "fputs");
   if (!may_fault(text)) return CRATON_REAL(fputs)(text, stream);
   const std::size_t bytes = std::strlen(text);
   const StreamLock lock(stream);
@@ -363,7 +405,8 @@ CRATON_STREAM(int, fflush, (FILE * stream), (stream))
 }
 
 [[gnu::visibility("default")]] int fputs_unlocked(const char* text, FILE* stream) {
-  check_stream(stream, "fputs_unlocked");
+  if (is_elsewhere(stream)) [[unlikely]]
+    return put_text(text, stream, "fputs_unlocked");
   if (!may_fault(text)) return CRATON_REAL(fputs_unlocked)(text, stream);
   const std::size_t bytes = std::strlen(text);
   return write_unlocked(text, bytes, stream) == bytes ? 1 : EOF;
@@ -379,94 +422,144 @@ CRATON_STREAM(int, fflush, (FILE * stream), (stream))
              : static_cast<int>(std::min<std::size_t>(bytes, 1) + 1);
 }
 
-CRATON_STREAM(char*, fgets, (char* line, int most, FILE* stream), (line, most, stream))
-CRATON_STREAM(char*, fgets_unlocked, (char* line, int most, FILE* stream), (line, most, stream))
+CRATON_STREAM(char*, fgets, (char* line, int most, FILE* stream), line(line, most), (line, most, stream))
+CRATON_STREAM(char*, fgets_unlocked, (char* line, int most, FILE* stream), line(line, most),
+              (line, most, stream))
 CRATON_STREAM(char*, __fgets_chk, (char* line, std::size_t room, int most, FILE* stream),
-              (line, room, most, stream))
+              line(line, checked(room, most)), (line, room, most, stream))
 CRATON_STREAM(char*, __fgets_unlocked_chk, (char* line, std::size_t room, int most, FILE* stream),
-              (line, room, most, stream))
+              line(line, checked(room, most)), (line, room, most, stream))
 
 [[gnu::visibility("default")]] ssize_t getdelim(char** line, std::size_t* room, int delimiter, FILE* stream) {
-  check_stream(stream, "getdelim");
   return read_line(line, room, delimiter, stream);
 }
 [[gnu::visibility("default")]] ssize_t __getdelim(char** line, std::size_t* room, int delimiter,
                                                   FILE* stream) {
-  check_stream(stream, "getdelim");
   return read_line(line, room, delimiter, stream);
 }
 [[gnu::visibility("default")]] ssize_t getline(char** line, std::size_t* room, FILE* stream) {
-  check_stream(stream, "getline");
   return read_line(line, room, '\n', stream);
 }
 
 // ---- Single characters
 
-CRATON_STREAM(int, fputc, (int character, FILE* stream), (character, stream))
-CRATON_STREAM(int, putc, (int character, FILE* stream), (character, stream))
-CRATON_STREAM(int, putc_unlocked, (int character, FILE* stream), (character, stream))
-CRATON_STREAM(int, fputc_unlocked, (int character, FILE* stream), (character, stream))
-CRATON_STREAM(int, fgetc, (FILE * stream), (stream))
-CRATON_STREAM(int, getc, (FILE * stream), (stream))
-CRATON_STREAM(int, getc_unlocked, (FILE * stream), (stream))
-CRATON_STREAM(int, fgetc_unlocked, (FILE * stream), (stream))
-CRATON_STREAM(int, ungetc, (int character, FILE* stream), (character, stream))
+CRATON_STREAM(int, fputc, (int character, FILE* stream), put(character), (character, stream))
+CRATON_STREAM(int, putc, (int character, FILE* stream), put(character), (character, stream))
+CRATON_STREAM(int, putc_unlocked, (int character, FILE* stream), put(character), (character, stream))
+CRATON_STREAM(int, fputc_unlocked, (int character, FILE* stream), put(character), (character, stream))
+CRATON_STREAM(int, __overflow, (FILE * stream, int character), put(character), (stream, character))
+CRATON_STREAM(int, fgetc, (FILE * stream), call(Call::get), (stream))
+CRATON_STREAM(int, getc, (FILE * stream), call(Call::get), (stream))
+CRATON_STREAM(int, getc_unlocked, (FILE * stream), call(Call::get), (stream))
+CRATON_STREAM(int, fgetc_unlocked, (FILE * stream), call(Call::get), (stream))
+CRATON_STREAM(int, __uflow, (FILE * stream), call(Call::get), (stream))
+CRATON_STREAM(int, ungetc, (int character, FILE* stream), call(Call::unget, character), (character, stream))
+
+[[gnu::visibility("default")]] int getchar() {
+  return getc(stdin);
+}
+[[gnu::visibility("default")]] int getchar_unlocked() {
+  return getc_unlocked(stdin);
+}
 
 // ---- Formats
 
-CRATON_STREAM(int, vfprintf, (FILE * stream, const char* format, va_list arguments),
+CRATON_STREAM(int, vfprintf, (FILE * stream, const char* format, va_list arguments), print(format, arguments),
               (stream, format, arguments))
 CRATON_STREAM(int, __vfprintf_chk, (FILE * stream, int flag, const char* format, va_list arguments),
-              (stream, flag, format, arguments))
+              print(format, arguments, flag), (stream, flag, format, arguments))
 [[gnu::visibility("default")]] int fprintf(FILE* stream, const char* format, ...) {
-  check_stream(stream, "fprintf");
   va_list arguments;
   va_start(arguments, format);
-  const int length = CRATON_REAL(vfprintf)(stream, format, arguments);
+  const int length = vfprintf(stream, format, arguments);
   va_end(arguments);
   return length;
 }
 
 [[gnu::visibility("default")]] int __fprintf_chk(FILE* stream, int flag, const char* format, ...) {
-  check_stream(stream, "fprintf");
   va_list arguments;
   va_start(arguments, format);
-  const int length = CRATON_REAL(__vfprintf_chk)(stream, flag, format, arguments);
+  const int length = __vfprintf_chk(stream, flag, format, arguments);
   va_end(arguments);
   return length;
 }
 
 // The header makes these the functions of C99 (__isoc99_); programs for the older %a are left alone.
 [[gnu::visibility("default")]] int vfscanf(FILE* stream, const char* format, va_list arguments) {
-  check_stream(stream, "fscanf");
+  if (is_elsewhere(stream)) [[unlikely]]
+    return RemoteStream(stream, "fscanf").scan(format, arguments);
   return CRATON_REAL(__isoc99_vfscanf)(stream, format, arguments);
+}
+[[gnu::visibility("default")]] int vscanf(const char* format, va_list arguments) {
+  return vfscanf(stdin, format, arguments);
 }
 
 [[gnu::visibility("default")]] int fscanf(FILE* stream, const char* format, ...) {
-  check_stream(stream, "fscanf");
   va_list arguments;
   va_start(arguments, format);
-  const int count = CRATON_REAL(__isoc99_vfscanf)(stream, format, arguments);
+  const int count = vfscanf(stream, format, arguments);
+  va_end(arguments);
+  return count;
+}
+[[gnu::visibility("default")]] int scanf(const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  const int count = vfscanf(stdin, format, arguments);
   va_end(arguments);
   return count;
 }
 
 // ---- Positions and states
 
-CRATON_STREAM(int, fseek, (FILE * stream, long offset, int from), (stream, offset, from))
-CRATON_STREAM(int, fseeko, (FILE * stream, off_t offset, int from), (stream, offset, from))
-CRATON_STREAM(int, fseeko64, (FILE * stream, off64_t offset, int from), (stream, offset, from))
-CRATON_STREAM(long, ftell, (FILE * stream), (stream))
-CRATON_STREAM(off_t, ftello, (FILE * stream), (stream))
-CRATON_STREAM(off64_t, ftello64, (FILE * stream), (stream))
-CRATON_STREAM(void, rewind, (FILE * stream), (stream))
-CRATON_STREAM(int, fgetpos, (FILE * stream, fpos_t* position), (stream, position))
-CRATON_STREAM(int, fsetpos, (FILE * stream, const fpos_t* position), (stream, position))
-CRATON_STREAM(int, feof, (FILE * stream), (stream))
-CRATON_STREAM(int, ferror, (FILE * stream), (stream))
-CRATON_STREAM(void, clearerr, (FILE * stream), (stream))
-CRATON_STREAM(void, flockfile, (FILE * stream), (stream))
-CRATON_STREAM(void, funlockfile, (FILE * stream), (stream))
+CRATON_STREAM(int, fseek, (FILE * stream, long offset, int from), call(Call::seek, offset, from),
+              (stream, offset, from))
+CRATON_STREAM(int, fseeko, (FILE * stream, off_t offset, int from), call(Call::seek, offset, from),
+              (stream, offset, from))
+CRATON_STREAM(int, fseeko64, (FILE * stream, off64_t offset, int from), call(Call::seek, offset, from),
+              (stream, offset, from))
+CRATON_STREAM(long, ftell, (FILE * stream), call(Call::tell), (stream))
+CRATON_STREAM(off_t, ftello, (FILE * stream), call(Call::tell), (stream))
+CRATON_STREAM(off64_t, ftello64, (FILE * stream), call(Call::tell), (stream))
+CRATON_STREAM(void, rewind, (FILE * stream), call(Call::rewind), (stream))
+CRATON_STREAM(int, fgetpos, (FILE * stream, fpos_t* position), position(position), (stream, position))
+CRATON_STREAM(int, fsetpos, (FILE * stream, const fpos_t* position),
+              call(Call::seek, position->__pos, SEEK_SET), (stream, position))
+CRATON_STREAM(int, feof, (FILE * stream), call(Call::at_end), (stream))
+CRATON_STREAM(int, feof_unlocked, (FILE * stream), call(Call::at_end), (stream))
+CRATON_STREAM(int, ferror, (FILE * stream), call(Call::failed), (stream))
+CRATON_STREAM(int, ferror_unlocked, (FILE * stream), call(Call::failed), (stream))
+CRATON_STREAM(void, clearerr, (FILE * stream), call(Call::clear), (stream))
+CRATON_STREAM(void, clearerr_unlocked, (FILE * stream), call(Call::clear), (stream))
+[[gnu::visibility("default")]] void flockfile(FILE* stream) {
+  if (is_elsewhere(stream)) [[unlikely]] {
+    RemoteStream(stream, "flockfile").call(Call::lock);
+    return;
+  }
+  craton::posix::stream_memory().note_locked(stream);
+  CRATON_REAL(flockfile)(stream);
+}
+[[gnu::visibility("default")]] int ftrylockfile(FILE* stream) {
+  if (is_elsewhere(stream)) [[unlikely]]
+    return static_cast<int>(RemoteStream(stream, "ftrylockfile").call(Call::try_lock));
+  craton::posix::stream_memory().note_locked(stream);
+  return CRATON_REAL(ftrylockfile)(stream);
+}
+CRATON_STREAM(void, funlockfile, (FILE * stream), call(Call::unlock), (stream))
+
+// ---- Wide characters, which are not forwarded
+
+CRATON_OWN_STREAM(int, fwide, (FILE * stream, int mode), (stream, mode))
+CRATON_OWN_STREAM(wint_t, fgetwc, (FILE * stream), (stream))
+CRATON_OWN_STREAM(wint_t, getwc, (FILE * stream), (stream))
+CRATON_OWN_STREAM(wint_t, ungetwc, (wint_t character, FILE* stream), (character, stream))
+CRATON_OWN_STREAM(wint_t, fputwc, (wchar_t character, FILE* stream), (character, stream))
+CRATON_OWN_STREAM(wint_t, putwc, (wchar_t character, FILE* stream), (character, stream))
+CRATON_OWN_STREAM(wchar_t*, fgetws, (wchar_t * line, int most, FILE* stream), (line, most, stream))
+CRATON_OWN_STREAM(int, fputws, (const wchar_t* text, FILE* stream), (text, stream))
+CRATON_OWN_STREAM(int, vfwprintf, (FILE * stream, const wchar_t* format, va_list arguments),
+                  (stream, format, arguments))
+CRATON_OWN_STREAM(int, vfwscanf, (FILE * stream, const wchar_t* format, va_list arguments),
+                  (stream, format, arguments))
 
 // ---- Directories
 
@@ -483,16 +576,16 @@ CRATON_STREAM(void, funlockfile, (FILE * stream), (stream))
   const OpeningStream opening;
   return open_number(number, "fdopendir", [](int own) { return CRATON_REAL(fdopendir)(own); });
 }
-CRATON_STREAM(dirent*, readdir, (DIR * stream), (stream))
-CRATON_STREAM(dirent64*, readdir64, (DIR * stream), (stream))
+CRATON_OWN_STREAM(dirent*, readdir, (DIR * stream), (stream))
+CRATON_OWN_STREAM(dirent64*, readdir64, (DIR * stream), (stream))
 [[gnu::visibility("default")]] int closedir(DIR* stream) {
   check_stream(stream, "closedir");
   const ClosingDescriptor closing(CRATON_REAL(dirfd)(stream));
   return CRATON_REAL(closedir)(stream);
 }
-CRATON_STREAM(void, rewinddir, (DIR * stream), (stream))
-CRATON_STREAM(long, telldir, (DIR * stream), (stream))
-CRATON_STREAM(void, seekdir, (DIR * stream, long position), (stream, position))
-CRATON_STREAM(int, dirfd, (DIR * stream), (stream))
+CRATON_OWN_STREAM(void, rewinddir, (DIR * stream), (stream))
+CRATON_OWN_STREAM(long, telldir, (DIR * stream), (stream))
+CRATON_OWN_STREAM(void, seekdir, (DIR * stream, long position), (stream, position))
+CRATON_OWN_STREAM(int, dirfd, (DIR * stream), (stream))
 
 }  // extern "C"

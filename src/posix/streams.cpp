@@ -31,7 +31,7 @@ namespace craton::posix {
 
 namespace {
 
-constexpr std::size_t file_bytes = 16 * mebi;  ///< for 16,384 files
+constexpr std::size_t file_bytes = 16 * mebi;  ///< for StreamMemory::files_most
 constexpr std::size_t part_bytes = 64 * mebi;  ///< the rest is for 768 directories
 
 /// Free in usual processes, away from where the kernel puts what has no address of its own, and from the
@@ -41,7 +41,7 @@ constexpr std::array<std::uintptr_t, 4> candidate_bases = {0x1a0000000000, 0x5a0
 
 bool reserve(std::uintptr_t base, std::size_t bytes) noexcept {
   void* const wished = reinterpret_cast<void*>(base);
-  void* const got = ::mmap(wished, bytes, PROT_NONE,
+  void* const got = ::mmap(wished, bytes, PROT_READ,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   if (got == MAP_FAILED) return false;
   if (got == wished) return true;
@@ -100,6 +100,7 @@ void* StreamMemory::allocate(std::size_t bytes) noexcept {
   if (!blocks.free.empty()) {
     std::byte* const block = blocks.free.back();
     blocks.free.pop_back();
+    locked_[index_of(block)].store(false, std::memory_order_relaxed);
     return block;
   }
   if (static_cast<std::size_t>(blocks.end - blocks.next) < blocks.block_bytes) return nullptr;
@@ -123,15 +124,6 @@ FILE* adopt_stream(FILE* stream) noexcept {
   return stream;
 }
 
-int number_of(FILE* stream, const char* function) noexcept {
-  if (!stream_memory().is_foreign(stream)) return CRATON_REAL(fileno)(stream);
-  int number = 0;
-  const bool is_known =
-      stream_memory().owner(stream) == 0 && read_first_process(&stream->_fileno, &number, sizeof number);
-  if (!is_known) refuse_foreign_stream(stream, function);
-  return number;
-}
-
 void flush_streams_at_end() noexcept {
   ::_IO_list_lock();
   for (_IO_iter* at = ::_IO_iter_begin(); at != ::_IO_iter_end(); at = ::_IO_iter_next(at)) {
@@ -147,7 +139,7 @@ void flush_streams_at_end() noexcept {
 void refuse_foreign_stream(const void* stream, const char* function) noexcept {
   SharedProgram* const program = shared_program();
   program->fail(fmt::format(
-      "{}(): the stream was opened on rank {}, and only threads of that rank can use it; open the file in "
+      "{}(): the stream was opened on rank {}, and only threads of that rank can use it so; open the file in "
       "the threads that use it, or use it outside of parallel regions",
       function, stream_memory().owner(stream)));
 }

@@ -7,14 +7,15 @@
 ///
 ///     │ streams of rank 0 │ streams of rank 1 │ ...      in each: │ blocks for FILE │ blocks for DIR │
 ///
-/// Where a stream of another rank is used the job ends with a message, instead of in a crash or in a file of
-/// that other number. Its number alone is had (number_of), as C++'s file streams ask for it before each call
-/// of the kernel's, and have buffers of their own, in memory that ranks share. stdin, stdout and stderr are
-/// those of each process, and always right.
+/// What is done with a stream of another rank is done there (remote_files.hpp). In this process zeros stand
+/// for it, which make what the headers have inline (getc_unlocked() say) call a function. stdout and stderr
+/// are those of each process, and always right; stdin is rank 0's.
 ///
 /// Threads: any.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -46,6 +47,14 @@ class StreamMemory {
     return reinterpret_cast<std::uintptr_t>(address) - base_ < bytes_ && !owns(address);
   }
   fabric::Rank owner(const void* address) const noexcept;
+  /// A thread has locked it, of whichever rank: what others write to it must not wait anywhere, where whoever
+  /// has the lock may wait for them.
+  void note_locked(const void* stream) noexcept {
+    if (owns(stream)) locked_[index_of(stream)].store(true, std::memory_order_relaxed);
+  }
+  bool was_locked(const void* stream) const noexcept {
+    return owns(stream) && locked_[index_of(stream)].load(std::memory_order_relaxed);
+  }
 
  private:
   /// Blocks of one size.
@@ -56,12 +65,21 @@ class StreamMemory {
     std::vector<std::byte*> free;
   };
 
+  static constexpr std::size_t file_block_bytes = 1024;
+  static constexpr std::size_t files_most = 16384;
+  /// Of a FILE; others have a place as well.
+  std::size_t index_of(const void* stream) const noexcept {
+    return static_cast<std::size_t>(static_cast<const std::byte*>(stream) - own_) / file_block_bytes %
+           files_most;
+  }
+
   std::uintptr_t base_ = 0;
   std::size_t bytes_ = 0;  ///< of all ranks
   std::byte* own_ = nullptr;
   std::size_t own_bytes_ = 0;
   std::mutex lock_;  ///< of the blocks
-  Blocks files_{.block_bytes = 1024, .next = nullptr, .end = nullptr, .free = {}};
+  std::array<std::atomic<bool>, files_most> locked_{};
+  Blocks files_{.block_bytes = file_block_bytes, .next = nullptr, .end = nullptr, .free = {}};
   Blocks directories_{.block_bytes = std::size_t{64} * 1024, .next = nullptr, .end = nullptr, .free = {}};
 };
 
@@ -81,17 +99,13 @@ class OpeningStream {
   static thread_local int depth;
 };
 
-/// Ends the job if the stream is another rank's. \param function for the message
-void refuse_foreign_stream(const void* stream, const char* function) noexcept;
+/// Ends the job: the stream is another rank's, and the function is not forwarded. \param function for the
+/// message
+[[noreturn]] void refuse_foreign_stream(const void* stream, const char* function) noexcept;
 inline void check_stream(const void* stream, const char* function) noexcept {
   if (stream_memory().is_foreign(stream)) [[unlikely]]
     refuse_foreign_stream(stream, function);
 }
-
-/// The program's number of a stream's descriptor. One of rank 0's, on its node, need not be this rank's:
-/// file streams of C++ use no more of a FILE. Ends the job where it cannot be had. \param function for the
-/// message
-int number_of(FILE* stream, const char* function) noexcept;
 
 /// Gives the descriptor that the C library has opened for a stream the number that the program gets.
 /// \returns the stream; null stays

@@ -15,6 +15,7 @@
 
 #include "posix/descriptors.hpp"
 #include "posix/kernel_memory.hpp"
+#include "posix/remote_files.hpp"
 
 // NOLINTBEGIN(readability-identifier-naming): the names of the C library
 extern "C" {
@@ -34,9 +35,11 @@ namespace {
 using craton::posix::descriptor_here;
 using craton::posix::may_fault;
 using craton::posix::message_bytes_most;
+using craton::posix::own_offset;
 using craton::posix::piece_bytes;
 using craton::posix::Pieces;
 using craton::posix::PrivateBuffer;
+using craton::posix::RemoteFile;
 using craton::posix::Result;
 using craton::posix::Results;
 using craton::posix::Values;
@@ -233,14 +236,18 @@ ssize_t write_from(int fd, const void* buffer, std::size_t bytes, Write write) {
 }
 
 template <typename Offset>
-ssize_t read_at(int fd, void* buffer, std::size_t bytes, Offset offset) {
+ssize_t read_at(int number, const char* function, void* buffer, std::size_t bytes, Offset offset) {
+  if (RemoteFile::is_one(number)) return RemoteFile(number).read(bytes, offset, put_into(buffer));
+  const int fd = descriptor_here(number, function);
   return read_into(fd, buffer, bytes, [=](void* to, std::size_t count, std::size_t done) {
     return CRATON_REAL(pread64)(fd, to, count, offset + static_cast<Offset>(done));
   });
 }
 
 template <typename Offset>
-ssize_t write_at(int fd, const void* buffer, std::size_t bytes, Offset offset) {
+ssize_t write_at(int number, const char* function, const void* buffer, std::size_t bytes, Offset offset) {
+  if (RemoteFile::is_one(number)) return RemoteFile(number).write(bytes, offset, take_from(buffer));
+  const int fd = descriptor_here(number, function);
   return write_from(fd, buffer, bytes, [=](const void* from, std::size_t count, std::size_t done) {
     return CRATON_REAL(pwrite64)(fd, from, count, offset + static_cast<Offset>(done));
   });
@@ -264,6 +271,7 @@ extern "C" {
 // ---- read, write
 
 [[gnu::visibility("default")]] ssize_t read(int number, void* buffer, std::size_t bytes) {
+  if (RemoteFile::is_one(number)) return RemoteFile(number).read(bytes, own_offset, put_into(buffer));
   const int fd = descriptor_here(number, "read");
   return may_fault(buffer) ? read_file(fd, bytes, put_into(buffer)) : CRATON_REAL(read)(fd, buffer, bytes);
 }
@@ -275,16 +283,17 @@ extern "C" {
 }
 
 [[gnu::visibility("default")]] ssize_t write(int number, const void* buffer, std::size_t bytes) {
+  if (RemoteFile::is_one(number)) return RemoteFile(number).write(bytes, own_offset, take_from(buffer));
   const int fd = descriptor_here(number, "write");
   return may_fault(buffer) ? write_file(fd, bytes, take_from(buffer)) : CRATON_REAL(write)(fd, buffer, bytes);
 }
 
 [[gnu::visibility("default")]] ssize_t pread(int number, void* buffer, std::size_t bytes, off_t offset) {
-  return read_at(descriptor_here(number, "pread"), buffer, bytes, offset);
+  return read_at(number, "pread", buffer, bytes, offset);
 }
 
 [[gnu::visibility("default")]] ssize_t pread64(int number, void* buffer, std::size_t bytes, off64_t offset) {
-  return read_at(descriptor_here(number, "pread64"), buffer, bytes, offset);
+  return read_at(number, "pread64", buffer, bytes, offset);
 }
 
 [[gnu::visibility("default")]] ssize_t __pread_chk(int number, void* buffer, std::size_t bytes, off_t offset,
@@ -301,24 +310,28 @@ extern "C" {
 
 [[gnu::visibility("default")]] ssize_t pwrite(int number, const void* buffer, std::size_t bytes,
                                               off_t offset) {
-  return write_at(descriptor_here(number, "pwrite"), buffer, bytes, offset);
+  return write_at(number, "pwrite", buffer, bytes, offset);
 }
 
 [[gnu::visibility("default")]] ssize_t pwrite64(int number, const void* buffer, std::size_t bytes,
                                                 off64_t offset) {
-  return write_at(descriptor_here(number, "pwrite64"), buffer, bytes, offset);
+  return write_at(number, "pwrite64", buffer, bytes, offset);
 }
 
 [[gnu::visibility("default")]] ssize_t readv(int number, const iovec* list, int count) {
-  const int fd = descriptor_here(number, "readv");
   const Pieces pieces(list, count);
+  if (RemoteFile::is_one(number))
+    return RemoteFile(number).read(pieces.bytes(), own_offset, put_into(pieces));
+  const int fd = descriptor_here(number, "readv");
   if (!pieces.may_fault()) return CRATON_REAL(readv)(fd, list, count);
   return read_file(fd, pieces.bytes(), put_into(pieces));
 }
 
 [[gnu::visibility("default")]] ssize_t writev(int number, const iovec* list, int count) {
-  const int fd = descriptor_here(number, "writev");
   const Pieces pieces(list, count);
+  if (RemoteFile::is_one(number))
+    return RemoteFile(number).write(pieces.bytes(), own_offset, take_from(pieces));
+  const int fd = descriptor_here(number, "writev");
   if (!pieces.may_fault()) return CRATON_REAL(writev)(fd, list, count);
   return write_file(fd, pieces.bytes(), take_from(pieces));
 }

@@ -128,28 +128,30 @@ INSTANTIATE_TEST_SUITE_P(Fortran, SharedProgram,
 #endif
 
 #ifdef CRATON_HAVE_OPENMP_ROOM
-INSTANTIATE_TEST_SUITE_P(Regions, SharedProgram,
-                         testing::Combine(testing::Values(Case{"transfers_openmp"}, Case{"names_openmp"},
-                                                          Case{"structures_openmp"}, Case{"stdio_openmp"},
-                                                          Case{"environment_openmp"},
-                                                          Case{"region_ends_openmp", "exit3"},
-                                                          Case{"region_ends_openmp", "exit0"},
-                                                          Case{"region_ends_openmp", "_exit4"},
-                                                          Case{"region_ends_openmp", "first-exit5"},
-                                                          Case{"region_ends_openmp", "first-_exit6"},
-                                                          Case{"region_ends_openmp", "abort", aborted}),
-                                          testing::Bool()),
-                         name_of);
 INSTANTIATE_TEST_SUITE_P(
-    RegionsOfOneNode, SharedProgram,
-    testing::Combine(
-        testing::Values(Case{"open_files_openmp"}, Case{"file_streams_openmp"},
-                        Case{"descriptors_openmp", "calls"}, Case{"descriptors_openmp_fortified", "calls"},
-                        Case{"descriptors_openmp", "hidden"}, Case{"descriptors_openmp", "whole"},
-                        Case{"descriptors_openmp", "closed"}, Case{"descriptors_openmp", "sets"},
-                        Case{"descriptors_openmp", "children"}, Case{"descriptors_openmp", "signals"}),
-        testing::Values(false)),
+    Regions, SharedProgram,
+    testing::Combine(testing::Values(Case{"transfers_openmp"}, Case{"names_openmp"},
+                                     Case{"structures_openmp"}, Case{"stdio_openmp"},
+                                     Case{"open_files_openmp"}, Case{"forwarded_openmp"},
+                                     Case{"file_streams_openmp"}, Case{"environment_openmp"},
+                                     Case{"region_ends_openmp", "exit3"}, Case{"region_ends_openmp", "exit0"},
+                                     Case{"region_ends_openmp", "_exit4"},
+                                     Case{"region_ends_openmp", "first-exit5"},
+                                     Case{"region_ends_openmp", "first-_exit6"},
+                                     Case{"region_ends_openmp", "abort", aborted}),
+                     testing::Bool()),
     name_of);
+INSTANTIATE_TEST_SUITE_P(RegionsOfOneNode, SharedProgram,
+                         testing::Combine(testing::Values(Case{"descriptors_openmp", "calls"},
+                                                          Case{"descriptors_openmp_fortified", "calls"},
+                                                          Case{"descriptors_openmp", "hidden"},
+                                                          Case{"descriptors_openmp", "whole"},
+                                                          Case{"descriptors_openmp", "closed"},
+                                                          Case{"descriptors_openmp", "sets"},
+                                                          Case{"descriptors_openmp", "children"},
+                                                          Case{"descriptors_openmp", "signals"}),
+                                          testing::Values(false)),
+                         name_of);
 
 /// What a thread of another rank cannot use ends the job, with the function and the remedy.
 class ForeignFile : public testing::TestWithParam<Case> {};
@@ -163,19 +165,54 @@ TEST_P(ForeignFile, EndsTheJobWithAMessage) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, ForeignFile,
-    testing::Values(Case{"", "stream", "rank 1: getc(): the stream was opened on rank 0"},
+    testing::Values(Case{"", "memory", "rank 1: getc(): the stream was opened on rank 0"},
+                    Case{"", "wide", "rank 1: fgetwc(): the stream was opened on rank 0"},
                     Case{"", "directory", "rank 1: readdir(): the stream was opened on rank 0"},
-                    Case{"", "close", "rank 1: close(): descriptor "},
                     Case{"", "asynchronous", "rank 1: aio_read(): descriptor "},
                     Case{"", "list", "rank 1: lio_listio(): descriptor "}),
     [](const auto& param) { return std::string(param.param.argument); });
 
 TEST(ForeignDescriptor, OfAnotherNodeEndsTheJobWithAMessage) {
-  LaunchedJob job({"-n", "2", "--share=yes", "--isolate-nodes", "--", program("open_files_openmp")});
+  LaunchedJob job({"-n", "2", "--share=yes", "--isolate-nodes", "--", program("open_files_openmp"), "copy"});
   EXPECT_EQ(finish_clean(job), 1);
   EXPECT_EQ(occurrences(job.error(), "was not opened on this rank, and rank 0 is on another node"), 1)
       << job.error();
 }
+#endif
+
+#ifdef CRATON_HAVE_OPENMP_ROOM
+/// Whether ranks are on nodes of their own.
+class StandardInput : public testing::TestWithParam<bool> {};
+
+TEST_P(StandardInput, IsReadByAllRanks) {
+  constexpr std::array words{"zero", "one", "two", "three", "four", "five", "six"};
+  std::vector<std::string> arguments{"-n", "2", "--share=yes", "--", program("forwarded_openmp"), "input"};
+  if (GetParam()) arguments.insert(arguments.begin(), "--isolate-nodes");
+  LaunchedJob job(arguments);
+  std::string input;
+  for (std::size_t i = 0; i < 240; ++i) input += std::to_string(i) + " " + words[i % words.size()] + "\n";
+  job.write_input(input);
+  job.close_input();
+  EXPECT_EQ(finish_clean(job), 0) << job.error();
+  EXPECT_EQ(job.output(), "input: 0 failures\n") << job.error();
+}
+
+/// Likewise.
+class Forwarded : public testing::TestWithParam<bool> {};
+
+TEST_P(Forwarded, BySeveralThreadsOfARank) {
+  std::vector<std::string> arguments{
+      "-n", "2", "--threads", "2", "--share=yes", "--", program("forwarded_openmp")};
+  if (GetParam()) arguments.insert(arguments.begin(), "--isolate-nodes");
+  LaunchedJob job(arguments);
+  EXPECT_EQ(finish_clean(job), 0) << job.error();
+  EXPECT_EQ(job.output(), "forwarded: 0 failures\n") << job.error();
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Forwarded, testing::Bool(),
+                         [](const auto& param) { return param.param ? "isolated" : "one_node"; });
+INSTANTIATE_TEST_SUITE_P(All, StandardInput, testing::Bool(),
+                         [](const auto& param) { return param.param ? "isolated" : "one_node"; });
 #endif
 
 TEST(Refused, ForkExecAndDaemonSayWhyAndFail) {

@@ -1,11 +1,12 @@
-/* open_files [stream | directory | close | asynchronous | list]: what the first thread has opened, used by
- * all threads of a region. */
+/* open_files [memory | wide | directory | copy | asynchronous | list]: what the first thread has opened, used
+ * by all threads of a region. */
 #define _GNU_SOURCE
 #include <aio.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #include "check.h"
 
@@ -26,6 +27,8 @@ int main(int count, char** words) {
   int fd = open(name, O_CREAT | O_RDWR | O_EXCL, 0600);
   int other = open("/proc/self/exe", O_RDONLY);
   FILE* stream = fopen("/proc/self/exe", "r");
+  char memory[] = "in memory";
+  FILE* memory_stream = fmemopen(memory, sizeof memory, "r");
   DIR* directory = opendir("/proc/self/fd");
   CHECK(unlink(name), 0);
   int threads = 1;
@@ -43,9 +46,10 @@ int main(int count, char** words) {
     char magic[5];
     CHECK(pread(other, magic, 4, 0), 4);
     CHECK(memcmp(magic, "\177ELF", 4), 0);
-    if (strcmp(what, "stream") == 0) getc(stream);
+    if (strcmp(what, "memory") == 0) getc(memory_stream);
+    if (strcmp(what, "wide") == 0) fgetwc(stream);
     if (strcmp(what, "directory") == 0) (void)readdir(directory);
-    if (strcmp(what, "close") == 0 && me == omp_get_num_threads() - 1) close(fd);
+    if (strcmp(what, "copy") == 0) CHECK(close(dup(fd)), 0);
     if (strcmp(what, "asynchronous") == 0) read_later(other, 0);
     if (strcmp(what, "list") == 0) read_later(other, 1);
     /* Descriptors of its own, of which no two threads have the same. */

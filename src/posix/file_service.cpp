@@ -1,0 +1,180 @@
+// Calls that other ranks have forwarded, made in this process.
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "posix/descriptors.hpp"
+#include "posix/forwarding.hpp"
+#include "posix/real.hpp"
+#include "posix/streams.hpp"
+
+namespace craton::posix {
+
+namespace {
+
+constexpr Returned refused{
+    .value = -1, .error = 0, .is_refused = true, .is_at_end = false, .has_failed = false, .may_wait = false};
+
+/// A stream's next bytes up to one that is `end`, and at most so many. \returns how many; -1 if it has failed
+/// meanwhile
+std::int64_t read_line(FILE* stream, std::size_t most, int end, ForwardedBytes& bytes) {
+  ::flockfile(stream);
+  int next = 0;
+  while (bytes.size() < most && next != end) {
+    next = ::getc_unlocked(stream);
+    if (next == EOF) break;
+    bytes.push_back(static_cast<std::byte>(next));
+  }
+  const bool has_failed = next == EOF && ::feof_unlocked(stream) == 0;
+  ::funlockfile(stream);
+  return has_failed ? -1 : static_cast<std::int64_t>(bytes.size());
+}
+
+std::int64_t call_on_stream(const Forwarded& call, FILE* stream, ForwardedBytes& bytes) {
+  using Call = ForwardedCall;
+  switch (call.call) {
+    case Call::write: {
+      const std::size_t written = ::fwrite(bytes.data(), 1, bytes.size(), stream);
+      bytes.clear();
+      return static_cast<std::int64_t>(written);
+    }
+    case Call::read:
+      bytes.resize(static_cast<std::size_t>(call.first));
+      bytes.resize(::fread(bytes.data(), 1, bytes.size(), stream));
+      return static_cast<std::int64_t>(bytes.size());
+    case Call::get:
+      return ::getc(stream);
+    case Call::unget:
+      return ::ungetc(static_cast<int>(call.first), stream);
+    case Call::line:
+      return read_line(stream, static_cast<std::size_t>(call.first), static_cast<int>(call.second), bytes);
+    case Call::seek:
+      return ::fseeko64(stream, call.first, static_cast<int>(call.second));
+    case Call::tell:
+      return ::ftello64(stream);
+    case Call::rewind:
+      ::rewind(stream);
+      return 0;
+    case Call::flush:
+      return ::fflush(stream);
+    case Call::lock:
+      stream_memory().note_locked(stream);
+      ::flockfile(stream);
+      return 0;
+    case Call::try_lock:
+      stream_memory().note_locked(stream);
+      return ::ftrylockfile(stream);
+    case Call::unlock:
+      ::funlockfile(stream);
+      return 0;
+    case Call::number:
+      return ::fileno(stream);
+    case Call::buffer:
+      return ::setvbuf(stream, nullptr, static_cast<int>(call.first), static_cast<std::size_t>(call.second));
+    case Call::at_end:
+      return ::feof(stream);
+    case Call::failed:
+      return ::ferror(stream);
+    case Call::clear:
+      ::clearerr(stream);
+      return 0;
+    default:
+      return -1;
+  }
+}
+
+std::int64_t close_stream(ForwardedCall call, FILE* stream) {
+  const ClosingDescriptor closing(stream->_fileno);
+  return call == ForwardedCall::close ? ::fclose(stream) : ::pclose(stream);
+}
+
+/// A file that is written a buffer at a time.
+bool is_written_late(FILE* stream) {
+  constexpr int at_once = 0x2;  // _IO_UNBUFFERED and _IO_LINE_BUF of the headers, which undefine them
+  constexpr int by_lines = 0x200;
+  struct stat status {};
+  return !stream_memory().was_locked(stream) && (stream->_flags & (at_once | by_lines)) == 0 &&
+         ::fstat(stream->_fileno, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+Returned serve_stream(const Forwarded& call, ForwardedBytes& bytes) {
+  auto* const stream = call.object == 0 ? stdin : reinterpret_cast<FILE*>(call.object);
+  // Those without a descriptor are in the program's memory, which is for threads of the program.
+  const bool is_known = stream != nullptr && (call.object == 0 || stream_memory().owns(stream));
+  if (!is_known || stream->_fileno < 0) return refused;
+  errno = 0;
+  Returned returned{};
+  if (call.call == ForwardedCall::close || call.call == ForwardedCall::close_command) {
+    returned.value = close_stream(call.call, stream);
+    returned.error = errno;
+    return returned;
+  }
+  returned.value = call_on_stream(call, stream, bytes);
+  returned.error = errno;
+  returned.is_at_end = ::feof(stream) != 0;
+  returned.has_failed = ::ferror(stream) != 0;
+  returned.may_wait = call.call == ForwardedCall::write && is_written_late(stream);
+  return returned;
+}
+
+std::int64_t call_on_file(const Forwarded& call, int number, ForwardedBytes& bytes) {
+  using Call = ForwardedCall;
+  switch (call.call) {
+    case Call::read_file: {
+      bytes.resize(static_cast<std::size_t>(call.first));
+      const ssize_t got = call.second == own_offset
+                              ? ::read(number, bytes.data(), bytes.size())
+                              : ::pread64(number, bytes.data(), bytes.size(), call.second);
+      bytes.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
+      return got;
+    }
+    case Call::write_file: {
+      const ssize_t put = call.second == own_offset
+                              ? ::write(number, bytes.data(), bytes.size())
+                              : ::pwrite64(number, bytes.data(), bytes.size(), call.second);
+      bytes.clear();
+      return put;
+    }
+    case Call::seek_file:
+      return ::lseek64(number, call.first, static_cast<int>(call.second));
+    case Call::status_file: {
+      struct stat status {};
+      const int result = ::fstat(number, &status);
+      bytes.resize(sizeof status);
+      std::memcpy(bytes.data(), &status, sizeof status);
+      return result;
+    }
+    case Call::truncate_file:
+      return ::ftruncate64(number, call.first);
+    case Call::sync_file:
+      return ::fsync(number);
+    case Call::sync_data:
+      return ::fdatasync(number);
+    case Call::close_file: {
+      const ClosingDescriptor closing(number);
+      return ::close(number);
+    }
+    default:
+      return -1;
+  }
+}
+
+}  // namespace
+
+Returned serve_call(const Forwarded& call, ForwardedBytes& bytes) {
+  if (call.first > static_cast<std::int64_t>(forwarded_bytes_most) &&
+      (call.call == ForwardedCall::read || call.call == ForwardedCall::line ||
+       call.call == ForwardedCall::read_file))
+    return refused;
+  if (call.call < ForwardedCall::read_file) return serve_stream(call, bytes);
+  errno = 0;
+  Returned returned{};
+  returned.value = call_on_file(call, static_cast<int>(call.object), bytes);
+  returned.error = errno;
+  return returned;
+}
+
+}  // namespace craton::posix

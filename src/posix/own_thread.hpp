@@ -1,0 +1,28 @@
+/// \file
+/// Threads of the runtime in the program's process, for what may block for as long as the program's own calls
+/// do.
+#pragma once
+
+#include <pthread.h>
+
+#include <csignal>
+
+#include "posix/real.hpp"
+
+namespace craton::posix {
+
+/// Starts a thread with a private stack, which nobody joins and which takes no signals. Also in handlers of
+/// the fabric's messages, whose caller must not wait. \returns 0 or an error number
+inline int start_own_thread(void* (*body)(void*), void* argument) noexcept {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread = 0;
+  const int error = CRATON_REAL(pthread_create)(&thread, nullptr, body, argument);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (error == 0) CRATON_REAL(pthread_detach)(thread);
+  return error;
+}
+
+}  // namespace craton::posix

@@ -1,0 +1,342 @@
+#include "posix/remote_files.hpp"
+
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+
+#include "base/signal_section.hpp"
+#include "posix/descriptors.hpp"
+#include "posix/pages.hpp"
+#include "posix/real.hpp"
+
+// NOLINTBEGIN(readability-identifier-naming): the names of the C library
+extern "C" {
+int __vasprintf_chk(char** text, int flag, const char* format, va_list arguments);
+}
+// NOLINTEND(readability-identifier-naming)
+
+namespace craton::posix {
+
+namespace {
+
+/// The peer of a pipe or socket has gone: as the kernel does where a thread of its own writes.
+void signal_if_broken(const Returned& returned) noexcept {
+  if (returned.error == EPIPE) static_cast<void>(::raise(SIGPIPE));
+}
+
+}  // namespace
+
+/// What waits for streams of other ranks. One for the process. A thread that sends it keeps the others of its
+/// rank from the stream meanwhile, so that nothing overtakes.
+class WriteBehind {
+ public:
+  /// \returns whether the bytes wait now
+  bool keep(FILE* stream, const void* from, std::size_t bytes) noexcept {
+    const SignalSection section;
+    const std::shared_ptr<Stream> state = find(stream);
+    if (state == nullptr || bytes > most) return false;
+    const std::lock_guard lock(state->lock);
+    if (!state->may_wait || state->locks != 0) return false;
+    if (state->bytes.size() + bytes > most) send(stream, *state);
+    const auto* const begin = static_cast<const std::byte*>(from);
+    state->bytes.insert(state->bytes.end(), begin, begin + bytes);
+    writes_wait.store(true, std::memory_order_relaxed);
+    return true;
+  }
+  /// Before another call on the stream. Who locks it waits for each write from then on, as do the others of
+  /// its rank: theirs must not be in between, nor wait here for its end.
+  void before(FILE* stream, ForwardedCall call) noexcept {
+    const SignalSection section;
+    const bool locks = call == ForwardedCall::lock || call == ForwardedCall::try_lock;
+    const std::shared_ptr<Stream> state = locks ? find_or_make(stream) : find(stream);
+    if (state == nullptr) return;
+    const std::lock_guard lock(state->lock);
+    if (locks) ++state->locks;
+    send(stream, *state);
+  }
+  void after(FILE* stream, ForwardedCall call, const Returned& returned) noexcept {
+    using Call = ForwardedCall;
+    const SignalSection section;
+    if (call == Call::close || call == Call::close_command) {
+      const std::lock_guard lock(lock_);
+      streams_.erase(stream);
+      return;
+    }
+    const bool has_unlocked = call == Call::unlock || (call == Call::try_lock && returned.value != 0);
+    if (call != Call::write && call != Call::buffer && !has_unlocked) return;
+    const std::shared_ptr<Stream> state = find_or_make(stream);
+    const std::lock_guard lock(state->lock);
+    if (has_unlocked && state->locks != 0) --state->locks;
+    if (!has_unlocked) state->may_wait = returned.may_wait;
+  }
+  void send_all() noexcept {
+    const SignalSection section;
+    writes_wait.store(false, std::memory_order_relaxed);
+    for (const auto& [stream, state] : all()) {
+      const std::lock_guard lock(state->lock);
+      send(stream, *state);
+    }
+  }
+
+ private:
+  static constexpr std::size_t most = 32 * kibi;
+  struct Stream {
+    std::mutex lock;
+    ForwardedBytes bytes;
+    bool may_wait = false;
+    unsigned locks = 0;  ///< that threads of this rank have, or wait for
+  };
+  using Streams = std::map<FILE*, std::shared_ptr<Stream>>;
+
+  std::shared_ptr<Stream> find(FILE* stream) noexcept {
+    const std::lock_guard lock(lock_);
+    const auto found = streams_.find(stream);
+    return found == streams_.end() ? nullptr : found->second;
+  }
+  std::shared_ptr<Stream> find_or_make(FILE* stream) noexcept {
+    const std::lock_guard lock(lock_);
+    std::shared_ptr<Stream>& state = streams_[stream];
+    if (state == nullptr) state = std::make_shared<Stream>();
+    return state;
+  }
+  Streams all() noexcept {
+    const std::lock_guard lock(lock_);
+    return streams_;
+  }
+  /// With its lock.
+  static void send(FILE* stream, Stream& state) noexcept {
+    if (state.bytes.empty()) return;
+    const Returned returned = RemoteStream(stream, "fwrite").ask_now(ForwardedCall::write, 0, 0, state.bytes);
+    state.may_wait = returned.may_wait;
+    state.bytes.clear();
+  }
+
+  std::mutex lock_;  ///< of the list
+  Streams streams_;
+};
+
+WriteBehind& write_behind() noexcept {
+  // Never destroyed: what waits at the end is sent when the program's destructors have run.
+  alignas(WriteBehind) static std::byte memory[sizeof(WriteBehind)];
+  static auto* const made = new (memory) WriteBehind;
+  return *made;
+}
+
+std::atomic<bool> writes_wait{false};
+
+void send_all_that_waits() noexcept {
+  if (forwarding_now() != nullptr) write_behind().send_all();
+}
+
+bool input_is_elsewhere() noexcept {
+  SharedProgram* const program = shared_program();
+  return program != nullptr && program->rank() != 0 && forwarding_now() != nullptr;
+}
+
+// ---- Streams
+
+Returned RemoteStream::ask(ForwardedCall what, std::int64_t first, std::int64_t second,
+                           ForwardedBytes& bytes) noexcept {
+  write_behind().before(stream_, what);
+  const Returned returned = ask_now(what, first, second, bytes);
+  write_behind().after(stream_, what, returned);
+  return returned;
+}
+
+Returned RemoteStream::ask_now(ForwardedCall what, std::int64_t first, std::int64_t second,
+                               ForwardedBytes& bytes) noexcept {
+  Forwarding* const running = forwarding_now();
+  if (running == nullptr) refuse_foreign_stream(stream_, function_);
+  const bool is_input = stream_ == stdin;
+  const Forwarded call{.call = what,
+                       .object = is_input ? 0 : reinterpret_cast<std::uintptr_t>(stream_),
+                       .first = first,
+                       .second = second};
+  const Returned returned = running->ask(is_input ? 0 : stream_memory().owner(stream_), call, bytes);
+  if (returned.is_refused) refuse_foreign_stream(stream_, function_);
+  mirror(returned);
+  signal_if_broken(returned);
+  return returned;
+}
+
+/// What stands for the stream in this process says what its owner's does, to feof_unlocked() and others that
+/// the program has inline.
+void RemoteStream::mirror(const Returned& returned) noexcept {
+  constexpr int end_seen = 0x10;  // _IO_EOF_SEEN and _IO_ERR_SEEN of the headers, which undefine them
+  constexpr int error_seen = 0x20;
+  const int flags = (returned.is_at_end ? end_seen : 0) | (returned.has_failed ? error_seen : 0);
+  if ((stream_->_flags & (end_seen | error_seen)) == flags) return;
+  if (stream_ != stdin) {
+    const auto begin = page_down(reinterpret_cast<std::uintptr_t>(stream_));
+    if (::mprotect(reinterpret_cast<void*>(begin), page_bytes, PROT_READ | PROT_WRITE) != 0) return;
+  }
+  stream_->_flags = (stream_->_flags & ~(end_seen | error_seen)) | flags;
+}
+
+std::int64_t RemoteStream::call(ForwardedCall what, std::int64_t first, std::int64_t second) noexcept {
+  ForwardedBytes none;
+  return ask(what, first, second, none).value;
+}
+
+std::size_t RemoteStream::write(const void* from, std::size_t bytes) noexcept {
+  if (write_behind().keep(stream_, from, bytes)) return bytes;
+  const bool is_long = bytes > forwarded_bytes_most;
+  if (is_long) call(ForwardedCall::lock);
+  const auto* const begin = static_cast<const std::byte*>(from);
+  std::size_t done = 0;
+  do {
+    const std::size_t wanted = std::min(bytes - done, forwarded_bytes_most);
+    ForwardedBytes piece(begin + done, begin + done + wanted);
+    const auto written = static_cast<std::size_t>(ask(ForwardedCall::write, 0, 0, piece).value);
+    done += written;
+    if (written < wanted) break;
+  } while (done < bytes);
+  if (is_long) call(ForwardedCall::unlock);
+  return done;
+}
+
+std::size_t RemoteStream::read(void* to, std::size_t bytes) noexcept {
+  const bool is_long = bytes > forwarded_bytes_most;
+  if (is_long) call(ForwardedCall::lock);
+  std::size_t done = 0;
+  do {
+    const std::size_t wanted = std::min(bytes - done, forwarded_bytes_most);
+    ForwardedBytes piece;
+    ask(ForwardedCall::read, static_cast<std::int64_t>(wanted), 0, piece);
+    if (!piece.empty()) std::memcpy(static_cast<std::byte*>(to) + done, piece.data(), piece.size());
+    done += piece.size();
+    if (piece.size() < wanted) break;
+  } while (done < bytes);
+  if (is_long) call(ForwardedCall::unlock);
+  return done;
+}
+
+int RemoteStream::put(int character) noexcept {
+  const auto byte = static_cast<unsigned char>(character);
+  return write(&byte, 1) == 1 ? byte : EOF;
+}
+
+char* RemoteStream::line(char* to, int most) noexcept {
+  if (most <= 0) return nullptr;
+  const auto room = std::min(static_cast<std::size_t>(most) - 1, forwarded_bytes_most);
+  ForwardedBytes bytes;
+  if (room != 0) {
+    const Returned returned = ask(ForwardedCall::line, static_cast<std::int64_t>(room), '\n', bytes);
+    if (bytes.empty() || (returned.value < 0 && returned.error != EAGAIN)) return nullptr;
+    std::memcpy(to, bytes.data(), bytes.size());
+  }
+  to[bytes.size()] = '\0';
+  return to;
+}
+
+bool RemoteStream::line(std::string& text, int end) noexcept {
+  call(ForwardedCall::lock);
+  ForwardedBytes piece;
+  do {
+    piece.clear();
+    ask(ForwardedCall::line, static_cast<std::int64_t>(forwarded_bytes_most), end, piece);
+    text.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+  } while (piece.size() == forwarded_bytes_most && piece.back() != static_cast<std::byte>(end));
+  call(ForwardedCall::unlock);
+  return !text.empty();
+}
+
+int RemoteStream::print(const char* format, va_list arguments, int flag) noexcept {
+  char* text = nullptr;
+  const int length =
+      flag > 0 ? ::__vasprintf_chk(&text, flag, format, arguments) : ::vasprintf(&text, format, arguments);
+  if (length < 0) return length;
+  const auto bytes = static_cast<std::size_t>(length);
+  const bool is_written = write(text, bytes) == bytes;
+  std::free(text);
+  return is_written ? length : -1;
+}
+
+/// One byte at a time: how many a number has is known when the next one has been seen, and that goes back.
+ssize_t RemoteStream::read_one(void* self, char* to, std::size_t /*bytes*/) {
+  auto& stream = *static_cast<RemoteStream*>(self);
+  const std::int64_t next = stream.call(ForwardedCall::get);
+  if (next != EOF) {
+    *to = static_cast<char>(next);
+    return 1;
+  }
+  return stream.call(ForwardedCall::failed) != 0 ? -1 : 0;
+}
+
+int RemoteStream::scan(const char* format, va_list arguments) noexcept {
+  const cookie_io_functions_t functions{
+      .read = &RemoteStream::read_one, .write = nullptr, .seek = nullptr, .close = nullptr};
+  FILE* const local = ::fopencookie(this, "r", functions);
+  if (local == nullptr) return EOF;
+  ::setvbuf(local, nullptr, _IONBF, 0);
+  call(ForwardedCall::lock);
+  const int count = ::vfscanf(local, format, arguments);
+  if (local->_IO_read_ptr < local->_IO_read_end)
+    call(ForwardedCall::unget, static_cast<unsigned char>(*local->_IO_read_ptr));
+  call(ForwardedCall::unlock);
+  ::fclose(local);
+  return count;
+}
+
+int RemoteStream::position(fpos_t* position) noexcept {
+  const std::int64_t offset = call(ForwardedCall::tell);
+  if (offset < 0) return -1;
+  *position = {};
+  position->__pos = offset;
+  return 0;
+}
+
+int RemoteStream::number() noexcept {
+  if (stream_ == stdin) return STDIN_FILENO;
+  if (stream_memory().owner(stream_) != 0) refuse_foreign_stream(stream_, function_);
+  // Asked for before each of the kernel's calls by file streams of C++.
+  int number = 0;
+  if (read_first_process(&stream_->_fileno, &number, sizeof number)) return number;
+  return static_cast<int>(call(ForwardedCall::number));
+}
+
+// ---- Descriptors
+
+bool RemoteFile::is_one(int number) noexcept {
+  return descriptor_is_far(number) && forwarding_now() != nullptr;
+}
+
+Returned RemoteFile::ask(ForwardedCall what, std::int64_t first, std::int64_t second,
+                         ForwardedBytes& bytes) noexcept {
+  const Forwarded call{
+      .call = what, .object = static_cast<std::uint64_t>(number_), .first = first, .second = second};
+  const Returned returned = forwarding_now()->ask(0, call, bytes);
+  signal_if_broken(returned);
+  return returned;
+}
+
+std::int64_t RemoteFile::call(ForwardedCall what, std::int64_t first, std::int64_t second) noexcept {
+  ForwardedBytes none;
+  return ask(what, first, second, none).value;
+}
+
+int RemoteFile::status(void* status) noexcept {
+  ForwardedBytes bytes;
+  const Returned returned = ask(ForwardedCall::status_file, 0, 0, bytes);
+  static_assert(sizeof(struct stat) == sizeof(struct stat64));
+  if (returned.value == 0) std::memcpy(status, bytes.data(), sizeof(struct stat));
+  return static_cast<int>(returned.value);
+}
+
+bool RemoteFile::is_regular() noexcept {
+  struct stat status {};
+  return this->status(&status) == 0 && S_ISREG(status.st_mode);
+}
+
+}  // namespace craton::posix
