@@ -12,6 +12,7 @@
 
 #include "base/error.hpp"
 #include "posix/descriptors.hpp"
+#include "posix/fortran_units.hpp"
 #include "posix/kernel_memory.hpp"
 #include "posix/signals.hpp"
 
@@ -64,6 +65,12 @@ bool change_here(SharedProgram& program, Everywhere::Kind kind, const std::byte*
       return delete_key_as_told(read_change<KeyChange>(change));
     case Kind::threads:
       program.note_threads_elsewhere();
+      return true;
+    case Kind::unit_opened:
+      unit_opened_as_told(read_change<UnitChange>(change));
+      return true;
+    case Kind::unit_closed:
+      unit_closed_as_told(read_change<UnitChange>(change));
       return true;
     case Kind::answer:
       break;

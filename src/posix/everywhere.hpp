@@ -38,6 +38,8 @@ class Everywhere {
     key,
     key_deleted,
     threads,
+    unit_opened,
+    unit_closed,
     answer
   };
 

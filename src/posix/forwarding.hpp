@@ -6,7 +6,7 @@
 ///                                   ◀── answer, with what it has returned, errno, and what was read
 ///
 /// Compute nodes without a file system of their own leave their calls to I/O nodes so (Iskra et al., "ZOID:
-/// I/O-forwarding infrastructure for petascale architectures", PPoPP 2008, section 3).
+/// I/O-forwarding infrastructure for petascale architectures", PPoPP 2008).
 ///
 /// Each call has a *line* to that rank, and each line a thread there, which may wait as long as the call
 /// does: for a terminal, or for a stream's lock. A line is free for others again when its call has returned,

@@ -124,7 +124,31 @@ INSTANTIATE_TEST_SUITE_P(
 
 #ifdef CRATON_HAVE_FORTRAN
 INSTANTIATE_TEST_SUITE_P(Fortran, SharedProgram,
-                         testing::Combine(testing::Values(Case{"units"}), testing::Bool()), name_of);
+                         testing::Combine(testing::Values(Case{"units"}, Case{"region_units"}),
+                                          testing::Bool()),
+                         name_of);
+
+/// Nobody makes a fort.20 of a unit of another rank's.
+class ForeignUnit : public testing::TestWithParam<Case> {};
+
+TEST_P(ForeignUnit, EndsTheJobWithAMessage) {
+  LaunchedJob job({"-n", "2", "--share=yes", "--", program("region_units"), GetParam().argument});
+  EXPECT_EQ(finish_clean(job), 1);
+  ::unlink("fort.21");  // the unit that nobody has opened by name
+  EXPECT_EQ(occurrences(job.error(), "craton: rank 1: "), 1) << job.error();
+  EXPECT_EQ(occurrences(job.error(), GetParam().said), 1) << job.error();
+  EXPECT_EQ(occurrences(job.error(), "region_units.f90:"), 1) << "the statement\n" << job.error();
+}
+
+constexpr const char* opened_there = "unit 20 was opened on rank 0, and only threads of that rank can use it";
+INSTANTIATE_TEST_SUITE_P(All, ForeignUnit,
+                         testing::Values(Case{"", "write", opened_there}, Case{"", "read", opened_there},
+                                         Case{"", "rewind", opened_there}, Case{"", "inquire", opened_there},
+                                         Case{"", "close", opened_there}, Case{"", "open", opened_there},
+                                         Case{"", "new", "unit -10 was opened on rank 0"},
+                                         Case{"", "implicit", "unit 21 was opened on rank 0"},
+                                         Case{"", "input", "unit 5 was opened on rank 0"}),
+                         [](const auto& param) { return std::string(param.param.argument); });
 #endif
 
 #ifdef CRATON_HAVE_OPENMP_ROOM

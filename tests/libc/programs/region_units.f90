@@ -1,0 +1,92 @@
+! region_units [write | read | rewind | inquire | close | open | new | implicit | input]: units that each thread of a
+! region opens itself, and, of the first thread's, what another one does with it.
+program region_units
+  use omp_lib
+  use, intrinsic :: iso_c_binding, only: c_int
+  implicit none
+  interface
+    integer(c_int) function getpid() bind(c)
+      import :: c_int
+    end function
+  end interface
+  character(len=64) :: base, what, name
+  integer :: failures, shared_unit, own, got, i, me, status
+  logical :: is_open
+  failures = 0
+  call get_command_argument(1, what)
+  write (base, '(a,i0)') '/tmp/craton-region-units-', getpid()
+  open (unit=20, status='scratch')
+  open (newunit=shared_unit, status='scratch')
+  write (20, *) 1
+  write (shared_unit, *) 2
+  if (what == 'implicit') write (21, *) 3
+!$omp parallel private(own, got, i, me, name, status, is_open) reduction(+:failures)
+  me = omp_get_thread_num()
+  ! A number that the library chooses, and one of the thread's own, used at the same time.
+  do i = 1, 20
+    open (newunit=own, status='scratch')
+    write (name, '(a,a,i0)') trim(base), '-', me
+    open (unit=30 + me, file=trim(name), status='new')
+    write (own, *) me * 1000 + i
+    write (30 + me, *) me * 2000 + i
+    rewind (own)
+    backspace (30 + me)
+    read (own, *) got
+    if (got /= me * 1000 + i) failures = failures + 1
+    read (30 + me, *) got
+    if (got /= me * 2000 + i) failures = failures + 1
+    inquire (unit=own, opened=is_open)
+    if (.not. is_open) failures = failures + 1
+    inquire (file='/proc/self/exe', exist=is_open)
+    if (.not. is_open) failures = failures + 1
+    flush (30 + me)
+    close (own)
+    close (30 + me, status='delete')
+    inquire (unit=own, opened=is_open)
+    if (is_open) failures = failures + 1
+    open (unit=30 + me, file='/nowhere/at/all', status='old', iostat=status)
+    if (status == 0) failures = failures + 1
+  end do
+!$omp barrier
+  ! What one has closed another may open.
+  if (me == 0) then
+    open (unit=40, status='scratch')
+    close (40)
+  end if
+!$omp barrier
+  if (me == omp_get_num_threads() - 1) then
+    open (unit=40, status='scratch')
+    write (40, *) me
+    close (40)
+    select case (what)
+    case ('write')
+      write (20, *) me
+    case ('read')
+      read (20, *) got
+    case ('rewind')
+      rewind (20)
+    case ('inquire')
+      inquire (unit=20, opened=is_open)
+    case ('close')
+      close (20)
+    case ('open')
+      open (unit=20, status='scratch')
+    case ('new')
+      write (shared_unit, *) me
+    case ('implicit')
+      write (21, *) me
+    case ('input')
+      read (*, *, iostat=status) got
+    end select
+  end if
+!$omp end parallel
+  rewind (20)
+  read (20, *) got
+  if (got /= 1) failures = failures + 1
+  close (20)
+  rewind (shared_unit)
+  read (shared_unit, *) got
+  if (got /= 2) failures = failures + 1
+  print '(a,i0,a)', 'units in regions: ', failures, ' failures'
+  if (failures /= 0) stop 1
+end program
