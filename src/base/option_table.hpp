@@ -39,6 +39,7 @@ enum class Option : std::uint8_t {
   observed_events,
   threads,
   program_heap,
+  omp_locks,
   causal,
   share,
   ranks_per_node,
@@ -184,6 +185,10 @@ inline constexpr std::array option_table = {
              .default_text = "256Gi",
              .help = "How much a shared program may allocate on all ranks together; costs memory only where it is used",
              .minimum = 64 * option_limits::mebi, .maximum = 512 * 1024 * option_limits::mebi},
+  OptionSpec{.id = Option::omp_locks, .name = "omp-locks", .type = OptionType::integer, .scope = OptionScope::rank,
+             .default_text = "1048576",
+             .help = "How many OpenMP locks a shared program may have at a time, beside its critical sections",
+             .minimum = 1024, .maximum = 64 * 1024 * 1024},
   OptionSpec{.id = Option::causal, .name = "causal", .type = OptionType::flag, .scope = OptionScope::rank,
              .default_text = "no",
              .help = "Data, then a flag, by plain stores without a flush, is right in the heap and in the data of shared "

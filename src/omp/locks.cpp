@@ -16,7 +16,8 @@ constexpr space::MutexId unnamed_mutex = 0;
 constexpr space::MutexId atomic_mutex = 1;
 constexpr space::MutexId list_mutex = 2;
 constexpr space::MutexId first_name_mutex = 3;
-constexpr space::MutexId first_lock = first_name_mutex + critical_names_at_most;
+constexpr space::MutexId first_lock = Locks::mutexes_kept;
+static_assert(first_lock == first_name_mutex + critical_names_at_most);
 static_assert(first_lock < mutexes_needed);
 /// A rank takes so many at a time, and gives as many back once it has twice as many besides.
 constexpr std::uint64_t batch = 64;
@@ -142,7 +143,8 @@ LockNumber Locks::make() {
                 {.asked = "cannot make another OpenMP lock",
                  .happened = "all are in use",
                  .limit = fmt::format("{} locks", mutex_count_ - first_lock),
-                 .remedy = "destroy those that are no longer used, or make the space with more mutexes"});
+                 .remedy = fmt::format("destroy those that are no longer used, or {}",
+                                       platform_.remedy_for_more_mutexes())});
   }
   const LockNumber number = free_.back();
   free_.pop_back();

@@ -41,6 +41,9 @@ class Locks {
   };
   Locks(Platform& platform, const Places& places);
 
+  /// Of Platform::mutexes, those that are no lock of the program's: three and one for each name.
+  static constexpr std::uint32_t mutexes_kept = 3 + critical_names_at_most;
+
   /// Of the list, where a space has so many mutexes.
   static constexpr std::size_t list_bytes(std::size_t mutexes) noexcept {
     return mutexes * sizeof(LockNumber);

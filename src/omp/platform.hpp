@@ -31,6 +31,8 @@ class Platform {
   virtual space::Heap& heap() = 0;
   /// Mutexes of the space that are the runtime's: so many, from number 0.
   virtual std::uint32_t mutexes() { return space().mutexes().count(); }
+  /// What a user can do who needs more of them.
+  virtual const char* remedy_for_more_mutexes() const noexcept { return "make the space with more mutexes"; }
   /// Runs body(argument) on a new kernel thread of this rank, whose stack other ranks can read. The thread
   /// never ends before the process. \throws Error out_of_resources
   virtual void start_thread(void (*body)(void*), void* argument) = 0;

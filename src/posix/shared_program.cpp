@@ -17,6 +17,7 @@
 #include "base/line_writer.hpp"
 #include "base/processors.hpp"
 #include "base/signal_section.hpp"
+#include "omp/locks.hpp"
 #include "omp/process.hpp"
 #include "omp/settings.hpp"
 #include "posix/descriptors.hpp"
@@ -40,7 +41,6 @@ constexpr fabric::HandlerId end_handler = fabric::max_handlers - 2;
 constexpr fabric::HandlerId omp_handlers = fabric::max_handlers - 64;
 
 /// OpenMP's come first: a program may have a million locks.
-constexpr std::uint32_t omp_mutexes = 1U << 20U;
 constexpr std::uint32_t hashed_mutexes = 256;
 
 std::atomic<SharedProgram*> running_program{nullptr};
@@ -54,11 +54,15 @@ constexpr std::uint32_t has_left = 1;
 constexpr std::uint32_t exit_wanted = 2;
 constexpr std::uint32_t has_written = 3;  ///< what its streams held, after that
 
+std::uint32_t omp_mutexes_of(const Options& options) {
+  return omp::Locks::mutexes_kept + static_cast<std::uint32_t>(options.integer(Option::omp_locks));
+}
+
 /// \param job all ranks have the same
 capi::OpenSpaceOptions open_options(const Options& options, const SharedJob& job) {
   capi::OpenSpaceOptions open;
   open.threads = 1;  // of each rank: the runtime's barriers bring the others together first
-  open.mutexes = omp_mutexes + hashed_mutexes;
+  open.mutexes = omp_mutexes_of(options) + hashed_mutexes;
   open.notice_capacity = static_cast<std::size_t>(options.integer(Option::notice_capacity));
   open.parallel_releases = static_cast<unsigned>(options.integer(Option::parallel_releases));
   open.heartbeat_ns = options.duration_ns(Option::heartbeat);
@@ -93,6 +97,7 @@ void set_shared_program(SharedProgram* program) noexcept {
 
 SharedProgram::SharedProgram()
     : job_(job::Job::join()),
+      omp_mutexes_(omp_mutexes_of(job_->options())),
       settings_(omp::Settings::from_environment(threads_a_rank(), job_->rank())),
       process_(::getpid()) {
   for (const LoadedObject& object : image_.objects()) {
@@ -189,13 +194,9 @@ std::vector<AddressSpan> SharedProgram::shared_spans() {
   return spans;
 }
 
-std::uint32_t SharedProgram::mutexes() {
-  return omp_mutexes;
-}
-
 space::MutexId SharedProgram::mutex_of(const void* address) const noexcept {
   const std::uint64_t mixed = (reinterpret_cast<std::uintptr_t>(address) >> 3U) * 0x9e3779b97f4a7c15U;
-  return omp_mutexes + static_cast<space::MutexId>(mixed >> 32U) % hashed_mutexes;
+  return omp_mutexes_ + static_cast<space::MutexId>(mixed >> 32U) % hashed_mutexes;
 }
 
 bool SharedProgram::others_run() noexcept {

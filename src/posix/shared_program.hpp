@@ -43,7 +43,8 @@ class SharedProgram final : public omp::Platform {
 
   fabric::Rank rank() const noexcept { return job_->rank(); }
   space::Heap& heap() noexcept override { return open_->heap(); }
-  std::uint32_t mutexes() override;
+  std::uint32_t mutexes() override { return omp_mutexes_; }
+  const char* remedy_for_more_mutexes() const noexcept override { return "craton run --omp-locks"; }
   /// For what the program allocates: large memory from a heap of its own, and either from the other where it
   /// is full. Any thread; blocks. \throws Error out_of_resources, peer_lost
   space::Heap::Fresh allocate(std::size_t bytes);
@@ -128,6 +129,7 @@ class SharedProgram final : public omp::Platform {
   bool others_have_left();
 
   std::unique_ptr<job::Job> job_;
+  const std::uint32_t omp_mutexes_;
   const omp::Settings settings_;
   const Image image_;
   std::vector<AddressSpan> private_callers_;

@@ -226,8 +226,13 @@ TEST(Programs, MoreLocksThanThereAreEndThem) {
   EXPECT_EQ(job::finish_clean(job), 1) << job.error();
   EXPECT_EQ(job.output(), "");
   // Not those with which the runtime guards what is no lock of the program's.
-  const std::string said = "cannot make another OpenMP lock: all are in use (1048061 locks)";
+  const std::string said =
+      "cannot make another OpenMP lock: all are in use (1048576 locks); "
+      "destroy those that are no longer used, or craton run --omp-locks";
   EXPECT_EQ(occurrences(job.error(), said), 1) << job.error();
+  LaunchedJob more(command({"-n", "2", "--omp-locks", "2000000"}, {job::program("locks_at_once")}));
+  EXPECT_EQ(job::finish_clean(more), 0) << more.error();
+  EXPECT_EQ(more.output(), "there are more\n");
 }
 
 TEST(Programs, EventsOfCancelledTasksMayBeFulfilled) {
