@@ -12,6 +12,7 @@
 #include "posix/pages.hpp"
 #include "posix/real.hpp"
 #include "vm/fault_dispatcher.hpp"
+#include "vm/skipped_addresses.hpp"
 
 namespace craton::posix {
 
@@ -107,6 +108,16 @@ void explain(std::uintptr_t address) noexcept {
     static_cast<void>(write_fully(STDERR_FILENO, message.text()));
     return;
   }
+  if (!vm::is_skipped(address)) return;
+  // Of another node, whose processes cannot be asked from here.
+  std::array<char, 256> text;
+  LineWriter message(text.data(), text.size());
+  message.append("craton: rank ");
+  message.append_unsigned(program.rank());
+  message.append(
+      ": used memory that a rank of another node has for itself; name libraries that the program loads while "
+      "it runs in LD_PRELOAD; ranks of one node say what it is\n");
+  static_cast<void>(write_fully(STDERR_FILENO, message.text()));
 }
 
 void explain_and_die(int signal, siginfo_t* information, void* /*context*/) {

@@ -63,6 +63,13 @@ void skip_addresses(std::size_t bytes) noexcept {
   }
 }
 
+bool is_skipped(std::uintptr_t address) noexcept {
+  for (std::size_t i = 0; i < span_count; ++i) {
+    if (address >= spans[i].begin && address < spans[i].end) return true;
+  }
+  return false;
+}
+
 bool take_skipped(std::uintptr_t address, std::size_t bytes) noexcept {
   for (std::size_t i = 0; i < span_count; ++i) {
     if (address < spans[i].begin || address + bytes > spans[i].end) continue;

@@ -19,6 +19,9 @@ namespace craton::vm {
 /// \param bytes whole pages
 void skip_addresses(std::size_t bytes) noexcept;
 
+/// What is skipped holds the address: another process may have something there. Async-signal-safe.
+bool is_skipped(std::uintptr_t address) noexcept;
+
 /// For what has to lie at certain addresses after all: if all of [address, address + bytes) is skipped, takes
 /// it out, and what is skipped right above it, so that MAP_FIXED takes nothing from anybody there. Before
 /// other threads do the same. \param address, bytes whole pages \returns whether it was skipped

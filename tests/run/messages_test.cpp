@@ -345,6 +345,17 @@ TEST(ForeignMemory, OfALibraryThatIsLoadedLateIsNamed) {
       << job.error();
 }
 
+TEST(ForeignMemory, OfAnotherNodeIsSaidToBeThat) {
+  LaunchedJob job(command({"-n", "2", "--threads", "1", "--isolate-nodes"},
+                          {job::program("foreign"), job::program("libnumbers.so")}));
+  EXPECT_EQ(job::finish_clean(job), 128 + SIGSEGV) << job.error();
+  EXPECT_EQ(occurrences(job.error(),
+                        "craton: rank 1: used memory that a rank of another node has for itself; name "
+                        "libraries that the program loads while it runs in LD_PRELOAD; "),
+            1)
+      << job.error();
+}
+
 TEST(ForeignMemory, OfALibraryThatIsPreloadedIsShared) {
   const std::string library = job::program("libnumbers.so");
   const Variable preload("LD_PRELOAD", library.c_str());

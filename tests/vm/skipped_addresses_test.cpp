@@ -88,6 +88,7 @@ TEST(SkippedAddresses, AreTakenOnce) {
     const std::uintptr_t next = map(3 * room_bytes);  // right beyond, on either side
     const std::uintptr_t skipped = next < before ? next + 3 * room_bytes : next - room_bytes;
     const std::uintptr_t wanted = skipped + room_bytes / 2;
+    if (!is_skipped(wanted) || is_skipped(next) || is_skipped(before)) ::_exit(6);
     if (take_skipped(next, page) || take_skipped(before, page)) ::_exit(1);
     if (!take_skipped(wanted, 4 * page)) ::_exit(2);
     if (take_skipped(wanted, page) || take_skipped(wanted + 3 * page, page)) ::_exit(3);
