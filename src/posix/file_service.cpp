@@ -5,8 +5,11 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
+#include <string_view>
 
 #include "posix/descriptors.hpp"
+#include "posix/fortran_units.hpp"
 #include "posix/forwarding.hpp"
 #include "posix/real.hpp"
 #include "posix/streams.hpp"
@@ -103,8 +106,13 @@ bool is_written_late(FILE* stream) {
 Returned serve_stream(const Forwarded& call, ForwardedBytes& bytes) {
   auto* const stream = call.object == 0 ? stdin : reinterpret_cast<FILE*>(call.object);
   // Those without a descriptor are in the program's memory, which is for threads of the program.
-  const bool is_known = stream != nullptr && (call.object == 0 || stream_memory().owns(stream));
-  if (!is_known || stream->_fileno < 0) return refused;
+  if (call.object != 0 && (!stream_memory().owns(stream) || stream->_fileno < 0)) return refused;
+  if (stream == nullptr || stream->_fileno < 0) {
+    Returned closed{};
+    closed.value = -1;
+    closed.error = EBADF;
+    return closed;
+  }
   errno = 0;
   Returned returned{};
   if (call.call == ForwardedCall::close || call.call == ForwardedCall::close_command) {
@@ -169,6 +177,15 @@ Returned serve_call(const Forwarded& call, ForwardedBytes& bytes) {
       (call.call == ForwardedCall::read || call.call == ForwardedCall::line ||
        call.call == ForwardedCall::read_file))
     return refused;
+  if (call.call == ForwardedCall::write_unit) {
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const std::optional<int> code = write_to_unit(static_cast<int>(call.first), text);
+    bytes.clear();
+    Returned returned{};
+    returned.value = code.value_or(0);
+    returned.is_refused = !code.has_value();
+    return returned;
+  }
   if (call.call < ForwardedCall::read_file) return serve_stream(call, bytes);
   errno = 0;
   Returned returned{};

@@ -102,7 +102,7 @@ void Forwarding::asked(fabric::Rank by, const Head& head, const std::byte* bytes
                        std::size_t count) noexcept {
   std::unique_ptr<Served>& served = served_[{by, head.line}];
   if (served == nullptr) {
-    served = std::unique_ptr<Served>(new Served{.self = *this, .by = by, .line = head.line, .bytes = {}});
+    served = std::make_unique<Served>(*this, by, head.line);
     if (const int error = start_own_thread(&Forwarding::serve, served.get()); error != 0) {
       served.reset();
       Returned refused{};

@@ -65,6 +65,8 @@ enum class ForwardedCall : std::uint32_t {
   sync_file,
   sync_data,
   close_file,
+  // of Fortran's library
+  write_unit,  ///< first: the unit; the bytes
 };
 
 struct Forwarded {
@@ -120,6 +122,9 @@ class Forwarding {
   };
   /// At the rank that is asked.
   struct Served {
+    Served(Forwarding& asked, fabric::Rank asker, std::uint32_t number) noexcept
+        : self(asked), by(asker), line(number) {}
+
     Forwarding& self;
     fabric::Rank by;
     std::uint32_t line;

@@ -11,13 +11,15 @@
 
 namespace craton::posix {
 
-/// Starts a thread with a private stack, which nobody joins and which takes no signals. Also in handlers of
-/// the fabric's messages, whose caller must not wait. \returns 0 or an error number
+/// Starts a thread with a private stack, which nobody joins and which takes no signals but its own faults:
+/// libraries may have shared memory for what is theirs. Also in handlers of the fabric's messages, whose
+/// caller must not wait. \returns 0 or an error number
 inline int start_own_thread(void* (*body)(void*), void* argument) noexcept {
-  sigset_t all;
+  sigset_t others;
   sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  ::sigfillset(&others);
+  for (const int own : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT}) ::sigdelset(&others, own);
+  ::pthread_sigmask(SIG_SETMASK, &others, &before);
   pthread_t thread = 0;
   const int error = CRATON_REAL(pthread_create)(&thread, nullptr, body, argument);
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);

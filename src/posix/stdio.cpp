@@ -59,7 +59,6 @@ namespace {
 
 using craton::posix::adopt_stream;
 using Call = craton::posix::ForwardedCall;
-using craton::posix::check_stream;
 using craton::posix::ClosingDescriptor;
 using craton::posix::descriptor_made;
 using craton::posix::descriptor_to_keep;
@@ -149,6 +148,16 @@ ssize_t read_line(char** line, std::size_t* room, int delimiter, FILE* stream) {
   ::free(own);
   errno = error;
   return length;
+}
+
+// What is not forwarded ends the job.
+void check_own(FILE* stream, const char* function) noexcept {
+  if (is_elsewhere(stream)) [[unlikely]]
+    craton::posix::refuse_foreign_stream(stream, function);
+}
+void check_own(DIR* stream, const char* function) noexcept {
+  if (craton::posix::stream_memory().is_foreign(stream)) [[unlikely]]
+    craton::posix::refuse_foreign_stream(stream, function);
 }
 
 int put_text(const char* text, FILE* stream, const char* function) {
@@ -255,7 +264,7 @@ int close_memory(void* cookie) {
 // One that gives it another file, under the number that it has.
 #define CRATON_REOPENER(name)                                                                   \
   [[gnu::visibility("default")]] FILE* name(const char* path, const char* mode, FILE* stream) { \
-    check_stream(stream, #name);                                                                \
+    check_own(stream, #name);                                                                   \
     const int number = stream->_fileno;                                                         \
     FILE* const opened = CRATON_REAL(name)(Name(path), Name(mode), stream);                     \
     craton::posix::descriptor_replaced(number);                                                 \
@@ -264,7 +273,7 @@ int close_memory(void* cookie) {
 // One that must be this rank's.
 #define CRATON_OWN_STREAM(type, name, parameters, arguments) \
   [[gnu::visibility("default")]] type name parameters {      \
-    check_stream(stream, #name);                             \
+    check_own(stream, #name);                                \
     return CRATON_REAL(name) arguments;                      \
   }
 // One that is forwarded where it is another rank's.
@@ -579,7 +588,7 @@ CRATON_OWN_STREAM(int, vfwscanf, (FILE * stream, const wchar_t* format, va_list 
 CRATON_OWN_STREAM(dirent*, readdir, (DIR * stream), (stream))
 CRATON_OWN_STREAM(dirent64*, readdir64, (DIR * stream), (stream))
 [[gnu::visibility("default")]] int closedir(DIR* stream) {
-  check_stream(stream, "closedir");
+  check_own(stream, "closedir");
   const ClosingDescriptor closing(CRATON_REAL(dirfd)(stream));
   return CRATON_REAL(closedir)(stream);
 }

@@ -141,7 +141,7 @@ void refuse_foreign_stream(const void* stream, const char* function) noexcept {
   program->fail(fmt::format(
       "{}(): the stream was opened on rank {}, and only threads of that rank can use it so; open the file in "
       "the threads that use it, or use it outside of parallel regions",
-      function, stream_memory().owner(stream)));
+      function, stream == stdin ? 0 : stream_memory().owner(stream)));
 }
 
 }  // namespace craton::posix

@@ -102,10 +102,6 @@ class OpeningStream {
 /// Ends the job: the stream is another rank's, and the function is not forwarded. \param function for the
 /// message
 [[noreturn]] void refuse_foreign_stream(const void* stream, const char* function) noexcept;
-inline void check_stream(const void* stream, const char* function) noexcept {
-  if (stream_memory().is_foreign(stream)) [[unlikely]]
-    refuse_foreign_stream(stream, function);
-}
 
 /// Gives the descriptor that the C library has opened for a stream the number that the program gets.
 /// \returns the stream; null stays

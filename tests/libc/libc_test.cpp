@@ -140,11 +140,14 @@ TEST_P(ForeignUnit, EndsTheJobWithAMessage) {
   EXPECT_EQ(occurrences(job.error(), "region_units.f90:"), 1) << "the statement\n" << job.error();
 }
 
-constexpr const char* opened_there = "unit 20 was opened on rank 0, and only threads of that rank can use it";
+constexpr const char* opened_there = "unit 20 was opened on rank 0, and others can only write text to it";
 INSTANTIATE_TEST_SUITE_P(All, ForeignUnit,
-                         testing::Values(Case{"", "write", opened_there}, Case{"", "read", opened_there},
-                                         Case{"", "rewind", opened_there}, Case{"", "inquire", opened_there},
-                                         Case{"", "close", opened_there}, Case{"", "open", opened_there},
+                         testing::Values(Case{"", "modes", "unit 23 was opened on rank 0"},
+                                         Case{"", "raw", "unit 24 was opened on rank 0"},
+                                         Case{"", "direct", "unit 25 was opened on rank 0"},
+                                         Case{"", "read", opened_there}, Case{"", "rewind", opened_there},
+                                         Case{"", "inquire", opened_there}, Case{"", "close", opened_there},
+                                         Case{"", "open", opened_there},
                                          Case{"", "new", "unit -10 was opened on rank 0"},
                                          Case{"", "implicit", "unit 21 was opened on rank 0"},
                                          Case{"", "input", "unit 5 was opened on rank 0"}),

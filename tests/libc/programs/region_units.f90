@@ -1,5 +1,5 @@
-! region_units [write | read | rewind | inquire | close | open | new | implicit | input]: units that each thread of a
-! region opens itself, and, of the first thread's, what another one does with it.
+! region_units [modes | raw | direct | read | rewind | inquire | close | open | new | implicit | input]: units that each
+! thread of a region opens itself, text to those of the first thread, and what another one cannot do with them.
 program region_units
   use omp_lib
   use, intrinsic :: iso_c_binding, only: c_int
@@ -10,7 +10,11 @@ program region_units
     end function
   end interface
   character(len=64) :: base, what, name
-  integer :: failures, shared_unit, own, got, i, me, status
+  integer :: failures, shared_unit, own, got, i, j, me, status
+  character(len=40) :: line
+  integer, parameter :: lines = 210
+  integer :: named
+  namelist /group/ named
   logical :: is_open
   failures = 0
   call get_command_argument(1, what)
@@ -20,6 +24,9 @@ program region_units
   write (20, *) 1
   write (shared_unit, *) 2
   if (what == 'implicit') write (21, *) 3
+  open (unit=23, status='scratch', delim='quote')
+  open (unit=24, status='scratch', form='unformatted')
+  open (unit=25, status='scratch', access='direct', form='formatted', recl=10)
 !$omp parallel private(own, got, i, me, name, status, is_open) reduction(+:failures)
   me = omp_get_thread_num()
   ! A number that the library chooses, and one of the thread's own, used at the same time.
@@ -42,8 +49,6 @@ program region_units
     flush (30 + me)
     close (own)
     close (30 + me, status='delete')
-    inquire (unit=own, opened=is_open)
-    if (is_open) failures = failures + 1
     open (unit=30 + me, file='/nowhere/at/all', status='old', iostat=status)
     if (status == 0) failures = failures + 1
   end do
@@ -59,8 +64,12 @@ program region_units
     write (40, *) me
     close (40)
     select case (what)
-    case ('write')
-      write (20, *) me
+    case ('modes')
+      write (23, *) 'a text'
+    case ('raw')
+      write (24) me
+    case ('direct')
+      write (25, '(i10)', rec=1) me
     case ('read')
       read (20, *) got
     case ('rewind')
@@ -72,21 +81,57 @@ program region_units
     case ('open')
       open (unit=20, status='scratch')
     case ('new')
-      write (shared_unit, *) me
+      read (shared_unit, *) got
     case ('implicit')
-      write (21, *) me
+      read (21, *) got
     case ('input')
       read (*, *, iostat=status) got
     end select
   end if
 !$omp end parallel
+  ! Text of all threads, in turn.
+!$omp parallel do ordered schedule(static, 1) private(j)
+  do i = 1, lines
+!$omp ordered
+    select case (mod(i, 6))
+    case (0)
+      write (20, *) i, 'listed'
+    case (1)
+      write (20, '(i6, 1x, a)') i, 'formatted'
+    case (2)
+      write (20, '(i6)', advance='no') i
+      write (20, '(1x, a)') 'in parts'
+    case (3)
+      write (20, '(i6, 1x, a, /, a)') i, 'with another', 'line'
+    case (4)
+      write (20, *) (i, j = 1, 30)
+    case (5)
+      write (20, '(i6, 1x, a)') i, 'on both'
+      write (shared_unit, *) i
+    end select
+!$omp end ordered
+  end do
+  named = 7
+!$omp parallel
+  if (omp_get_thread_num() == omp_get_num_threads() - 1) then
+    write (20, group)
+    write (20, '(a)') repeat('x', 3000000)
+  end if
+!$omp end parallel
   rewind (20)
-  read (20, *) got
-  if (got /= 1) failures = failures + 1
+  do
+    read (20, '(a)', iostat=status) line
+    if (status /= 0) exit
+    print '(a)', trim(line)
+  end do
   close (20)
   rewind (shared_unit)
   read (shared_unit, *) got
   if (got /= 2) failures = failures + 1
+  do i = 5, lines, 6
+    read (shared_unit, *) got
+    if (got /= i) failures = failures + 1
+  end do
   print '(a,i0,a)', 'units in regions: ', failures, ' failures'
   if (failures /= 0) stop 1
 end program
