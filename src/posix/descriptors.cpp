@@ -343,8 +343,7 @@ void refuse_foreign_close(int number) noexcept {
     return;
   borrowing().program->fail(
       fmt::format("close(): descriptor {} was opened on another rank, and a handler of a signal cannot close "
-                  "it; close it "
-                  "where it was opened",
+                  "it; close it where it was opened",
                   number));
 }
 

@@ -45,13 +45,13 @@ class WriteBehind {
   bool keep(FILE* stream, const void* from, std::size_t bytes) noexcept {
     const SignalSection section;
     const std::shared_ptr<Stream> state = find(stream);
-    if (state == nullptr || bytes > most) return false;
+    if (state == nullptr || bytes == 0 || bytes > most) return false;
     const std::lock_guard lock(state->lock);
     if (!state->may_wait || state->locks != 0) return false;
     if (state->bytes.size() + bytes > most) send(stream, *state);
     const auto* const begin = static_cast<const std::byte*>(from);
+    if (state->bytes.empty()) streams_that_wait.fetch_add(1, std::memory_order_relaxed);
     state->bytes.insert(state->bytes.end(), begin, begin + bytes);
-    writes_wait.store(true, std::memory_order_relaxed);
     return true;
   }
   /// Before another call on the stream. Who locks it waits for each write from then on, as do the others of
@@ -68,7 +68,7 @@ class WriteBehind {
   void after(FILE* stream, ForwardedCall call, const Returned& returned) noexcept {
     using Call = ForwardedCall;
     const SignalSection section;
-    if (call == Call::close || call == Call::close_command) {
+    if (call == Call::close || call == Call::close_command) {  // nothing of it waits any more
       const std::lock_guard lock(lock_);
       streams_.erase(stream);
       return;
@@ -82,7 +82,6 @@ class WriteBehind {
   }
   void send_all() noexcept {
     const SignalSection section;
-    writes_wait.store(false, std::memory_order_relaxed);
     for (const auto& [stream, state] : all()) {
       const std::lock_guard lock(state->lock);
       send(stream, *state);
@@ -117,9 +116,11 @@ class WriteBehind {
   /// With its lock.
   static void send(FILE* stream, Stream& state) noexcept {
     if (state.bytes.empty()) return;
+    // Counted until the answer is here: others of this rank, whose bytes these may be, must wait for it too.
     const Returned returned = RemoteStream(stream, "fwrite").ask_now(ForwardedCall::write, 0, 0, state.bytes);
     state.may_wait = returned.may_wait;
     state.bytes.clear();
+    streams_that_wait.fetch_sub(1, std::memory_order_relaxed);
   }
 
   std::mutex lock_;  ///< of the list
@@ -133,7 +134,7 @@ WriteBehind& write_behind() noexcept {
   return *made;
 }
 
-std::atomic<bool> writes_wait{false};
+std::atomic<std::uint32_t> streams_that_wait{0};
 
 void send_all_that_waits() noexcept {
   if (forwarding_now() != nullptr) write_behind().send_all();

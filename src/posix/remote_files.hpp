@@ -38,12 +38,13 @@ inline bool is_elsewhere(FILE* stream) noexcept {
   return stream_memory().is_foreign(stream) || (stream == stdin && input_is_elsewhere());
 }
 
-/// Of this rank; set while something waits.
-extern std::atomic<bool> writes_wait;
+/// Of this rank's: for how many something waits, or is being sent.
+extern std::atomic<std::uint32_t> streams_that_wait;
 void send_all_that_waits() noexcept;
-/// Before a release: what this rank has written to streams of others goes there. Any thread of the program.
+/// Before a release: what this rank has written to streams of others goes there. Returns when it is there,
+/// whichever thread sends it. Any thread of the program.
 inline void send_what_waits() noexcept {
-  if (writes_wait.load(std::memory_order_relaxed)) [[unlikely]]
+  if (streams_that_wait.load(std::memory_order_relaxed) != 0) [[unlikely]]
     send_all_that_waits();
 }
 
