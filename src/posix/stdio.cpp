@@ -35,6 +35,7 @@ int __vfprintf_chk(FILE* stream, int flag, const char* format, va_list arguments
 int __isoc99_fscanf(FILE* stream, const char* format, ...);
 int __isoc99_scanf(const char* format, ...);
 int __isoc99_vfscanf(FILE* stream, const char* format, va_list arguments);
+int __isoc99_vfwscanf(FILE* stream, const wchar_t* format, va_list arguments);
 int __isoc99_vscanf(const char* format, va_list arguments);
 int __uflow(FILE* stream);
 int __overflow(FILE* stream, int character);
@@ -567,8 +568,10 @@ CRATON_OWN_STREAM(wchar_t*, fgetws, (wchar_t * line, int most, FILE* stream), (l
 CRATON_OWN_STREAM(int, fputws, (const wchar_t* text, FILE* stream), (text, stream))
 CRATON_OWN_STREAM(int, vfwprintf, (FILE * stream, const wchar_t* format, va_list arguments),
                   (stream, format, arguments))
-CRATON_OWN_STREAM(int, vfwscanf, (FILE * stream, const wchar_t* format, va_list arguments),
-                  (stream, format, arguments))
+[[gnu::visibility("default")]] int vfwscanf(FILE* stream, const wchar_t* format, va_list arguments) {
+  check_own(stream, "fwscanf");
+  return CRATON_REAL(__isoc99_vfwscanf)(stream, format, arguments);
+}
 
 // ---- Directories
 
