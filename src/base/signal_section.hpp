@@ -14,6 +14,15 @@
 
 namespace craton {
 
+/// All but those that a thread's own instructions raise: what a thread of the runtime's blocks, whose own
+/// faults are none of the program's business.
+inline sigset_t signals_from_others() noexcept {
+  sigset_t others;
+  ::sigfillset(&others);
+  for (const int own : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT}) ::sigdelset(&others, own);
+  return others;
+}
+
 namespace signal_section {
 
 struct Thread {

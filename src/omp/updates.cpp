@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/futex.hpp"
 #include "base/processors.hpp"
+#include "base/signal_section.hpp"
 #include "coherence/block_lock.hpp"
 #include "omp/runtime.hpp"
 
@@ -92,9 +93,7 @@ void Updates::beat() noexcept {
 
 void Updates::run_thread(void* self) {
   use_all_processors();
-  sigset_t others;  // handlers of the program's may take long
-  ::sigfillset(&others);
-  for (const int own : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT}) ::sigdelset(&others, own);
+  const sigset_t others = signals_from_others();  // handlers of the program's may take long
   ::pthread_sigmask(SIG_BLOCK, &others, nullptr);
   auto& updates = *static_cast<Updates*>(self);
   for (std::uint32_t seen = 0;; seen = updates.beats_late_.load(std::memory_order_acquire)) {

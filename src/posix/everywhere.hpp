@@ -1,7 +1,8 @@
 /// \file
 /// What a process has by itself, and the program believes to have once: its directory, file mask, locale,
-/// seeds, signal handlers and keys of thread-specific values, the files that it maps, and what it closes. A
-/// change by any rank is made on all before the call returns.
+/// seeds, signal handlers and keys of thread-specific values, the files that it maps, what it
+/// closes, and which units of Fortran it has open. A change by any rank is made on all before the call
+/// returns.
 ///
 ///     chdir(path) on rank r ──▶ the real one here ──▶ message to all others: the real one there ──▶ answers
 ///     ──▶ back

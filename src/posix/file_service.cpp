@@ -18,8 +18,7 @@ namespace craton::posix {
 
 namespace {
 
-constexpr Returned refused{
-    .value = -1, .error = 0, .is_refused = true, .is_at_end = false, .has_failed = false, .may_wait = false};
+constexpr Returned refused{.value = -1, .is_refused = true};
 
 /// A stream's next bytes up to one that is `end`, and at most so many. \returns how many; -1 if it has failed
 /// meanwhile
@@ -107,20 +106,13 @@ Returned serve_stream(const Forwarded& call, ForwardedBytes& bytes) {
   auto* const stream = call.object == 0 ? stdin : reinterpret_cast<FILE*>(call.object);
   // Those without a descriptor are in the program's memory, which is for threads of the program.
   if (call.object != 0 && (!stream_memory().owns(stream) || stream->_fileno < 0)) return refused;
-  if (stream == nullptr || stream->_fileno < 0) {
-    Returned closed{};
-    closed.value = -1;
-    closed.error = EBADF;
-    return closed;
-  }
+  if (stream == nullptr || stream->_fileno < 0) return {.value = -1, .error = EBADF};
   errno = 0;
-  Returned returned{};
   if (call.call == ForwardedCall::close || call.call == ForwardedCall::close_command) {
-    returned.value = close_stream(call.call, stream);
-    returned.error = errno;
-    return returned;
+    const std::int64_t value = close_stream(call.call, stream);
+    return {.value = value, .error = errno};
   }
-  returned.value = call_on_stream(call, stream, bytes);
+  Returned returned{.value = call_on_stream(call, stream, bytes)};
   returned.error = errno;
   returned.is_at_end = ::feof(stream) != 0;
   returned.has_failed = ::ferror(stream) != 0;
@@ -181,17 +173,12 @@ Returned serve_call(const Forwarded& call, ForwardedBytes& bytes) {
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     const std::optional<int> code = write_to_unit(static_cast<int>(call.first), text);
     bytes.clear();
-    Returned returned{};
-    returned.value = code.value_or(0);
-    returned.is_refused = !code.has_value();
-    return returned;
+    return {.value = code.value_or(0), .is_refused = !code.has_value()};
   }
   if (call.call < ForwardedCall::read_file) return serve_stream(call, bytes);
   errno = 0;
-  Returned returned{};
-  returned.value = call_on_file(call, static_cast<int>(call.object), bytes);
-  returned.error = errno;
-  return returned;
+  const std::int64_t value = call_on_file(call, static_cast<int>(call.object), bytes);
+  return {.value = value, .error = errno};
 }
 
 }  // namespace craton::posix

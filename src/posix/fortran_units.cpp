@@ -121,8 +121,7 @@ bool is_preconnected(int unit) noexcept {
 [[noreturn]] void refuse(const Statement& statement, int unit, fabric::Rank owner) noexcept {
   shared_program()->fail(
       fmt::format("{}:{}: unit {} was opened on rank {}, and others can only write text to it, in sequence; "
-                  "open the file "
-                  "in the threads that use it, or use it outside of parallel regions",
+                  "open the file in the threads that use it, or use it outside of parallel regions",
                   statement.file, statement.line, unit, owner));
 }
 

@@ -105,12 +105,13 @@ void Forwarding::asked(fabric::Rank by, const Head& head, const std::byte* bytes
     served = std::make_unique<Served>(*this, by, head.line);
     if (const int error = start_own_thread(&Forwarding::serve, served.get()); error != 0) {
       served.reset();
-      Returned refused{};
-      refused.error = error;
-      refused.is_refused = true;
-      return send(
-          by, {.kind = Kind::answer, .line = head.line, .bytes = 0, .call = head.call, .returned = refused},
-          {});
+      return send(by,
+                  {.kind = Kind::answer,
+                   .line = head.line,
+                   .bytes = 0,
+                   .call = head.call,
+                   .returned = {.error = error, .is_refused = true}},
+                  {});
     }
   }
   served->bytes.insert(served->bytes.end(), bytes, bytes + count);

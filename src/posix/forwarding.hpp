@@ -77,12 +77,12 @@ struct Forwarded {
 };
 
 struct Returned {
-  std::int64_t value;
-  std::int32_t error;  ///< errno; 0: it was left as it is
-  bool is_refused;     ///< there is no such thing that can be forwarded
-  bool is_at_end;      ///< of a stream: what feof() says after the call
-  bool has_failed;     ///< and ferror()
-  bool may_wait;       ///< of a stream: nobody misses what it has not been given yet
+  std::int64_t value = 0;
+  std::int32_t error = 0;   ///< errno; 0: it was left as it is
+  bool is_refused = false;  ///< there is no such thing that can be forwarded
+  bool is_at_end = false;   ///< of a stream: what feof() says after the call
+  bool has_failed = false;  ///< and ferror()
+  bool may_wait = false;    ///< of a stream: nobody misses what it has not been given yet
 };
 
 /// What goes along with a call or comes back, in private memory.

@@ -7,6 +7,7 @@
 
 #include <csignal>
 
+#include "base/signal_section.hpp"
 #include "posix/real.hpp"
 
 namespace craton::posix {
@@ -15,10 +16,8 @@ namespace craton::posix {
 /// libraries may have shared memory for what is theirs. Also in handlers of the fabric's messages, whose
 /// caller must not wait. \returns 0 or an error number
 inline int start_own_thread(void* (*body)(void*), void* argument) noexcept {
-  sigset_t others;
+  const sigset_t others = signals_from_others();
   sigset_t before;
-  ::sigfillset(&others);
-  for (const int own : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT}) ::sigdelset(&others, own);
   ::pthread_sigmask(SIG_SETMASK, &others, &before);
   pthread_t thread = 0;
   const int error = CRATON_REAL(pthread_create)(&thread, nullptr, body, argument);

@@ -248,9 +248,7 @@ void SharedProgram::run(Stacks::Body body) {
   share_descriptors(*this, *agreement_);  // when the runtime has all of its own
   stacks_->start_first(rank() == 0 ? body : &SharedProgram::work, this);
   // Signals are for the program's own threads, but for those that this one may raise.
-  sigset_t others;
-  ::sigfillset(&others);
-  for (const int own : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT}) ::sigdelset(&others, own);
+  const sigset_t others = signals_from_others();
   ::pthread_sigmask(SIG_BLOCK, &others, nullptr);
   wait_for_end();
 

@@ -205,9 +205,7 @@ TEST(ForeignDescriptor, OfAnotherNodeEndsTheJobWithAMessage) {
   EXPECT_EQ(occurrences(job.error(), "was not opened on this rank, and rank 0 is on another node"), 1)
       << job.error();
 }
-#endif
 
-#ifdef CRATON_HAVE_OPENMP_ROOM
 /// Whether ranks are on nodes of their own.
 class StandardInput : public testing::TestWithParam<bool> {};
 

@@ -2,14 +2,8 @@
 ! thread of a region opens itself, text to those of the first thread, and what another one cannot do with them.
 program region_units
   use omp_lib
-  use, intrinsic :: iso_c_binding, only: c_int
   implicit none
-  interface
-    integer(c_int) function getpid() bind(c)
-      import :: c_int
-    end function
-  end interface
-  character(len=64) :: base, what, name
+  character(len=64) :: what
   integer :: failures, shared_unit, own, got, i, j, me, status
   character(len=40) :: line
   integer, parameter :: lines = 210
@@ -18,7 +12,6 @@ program region_units
   logical :: is_open
   failures = 0
   call get_command_argument(1, what)
-  write (base, '(a,i0)') '/tmp/craton-region-units-', getpid()
   open (unit=20, status='scratch')
   open (newunit=shared_unit, status='scratch')
   write (20, *) 1
@@ -27,13 +20,12 @@ program region_units
   open (unit=23, status='scratch', delim='quote')
   open (unit=24, status='scratch', form='unformatted')
   open (unit=25, status='scratch', access='direct', form='formatted', recl=10)
-!$omp parallel private(own, got, i, me, name, status, is_open) reduction(+:failures)
+!$omp parallel private(own, got, i, me, status, is_open) reduction(+:failures)
   me = omp_get_thread_num()
   ! A number that the library chooses, and one of the thread's own, used at the same time.
   do i = 1, 20
     open (newunit=own, status='scratch')
-    write (name, '(a,a,i0)') trim(base), '-', me
-    open (unit=30 + me, file=trim(name), status='new')
+    open (unit=30 + me, status='scratch')
     write (own, *) me * 1000 + i
     write (30 + me, *) me * 2000 + i
     rewind (own)
@@ -48,7 +40,7 @@ program region_units
     if (.not. is_open) failures = failures + 1
     flush (30 + me)
     close (own)
-    close (30 + me, status='delete')
+    close (30 + me)
     open (unit=30 + me, file='/nowhere/at/all', status='old', iostat=status)
     if (status == 0) failures = failures + 1
   end do
