@@ -54,6 +54,16 @@ void run_atomic(void* address, std::size_t bytes, Perform perform, void* state) 
           [&] { program.run_atomically(address, bytes, [&](void* target) { perform(state, target); }); });
 }
 
+void run_exchange(void* address, std::size_t bytes, Perform perform, void* state) {
+  SharedProgram& program = *shared_program();
+  if (!program.others_run() || !program.stack_segment().contains(address))
+    return run_atomic(address, bytes, perform, state);
+  send_what_waits();
+  guarded(program, [&] {
+    program.stack_atomics().exchange(address, bytes, [&](void* target) { perform(state, target); });
+  });
+}
+
 void run_locked(void* address, FunctionRef<void()> body) {
   const SignalSection section;  // a handler may want the same mutex
   SharedProgram& program = *shared_program();
@@ -146,7 +156,8 @@ void patch_program(SharedProgram& program) {
                   .flush = &omp::flush,
                   .locked = &run_locked,
                   .may_put_off = &may_put_off,
-                  .put_off = &put_off};
+                  .put_off = &put_off,
+                  .exchange = &run_exchange};
   shared.barrier = reinterpret_cast<const void*>(&GOMP_barrier);
   for (const AddressSpan& span : few_spans(program.shared_spans()))
     shared.ranges.push_back({.begin = span.begin, .end = span.end});

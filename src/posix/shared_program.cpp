@@ -38,6 +38,7 @@ constexpr fabric::RegionId agreement_region = fabric::max_regions - 1;
 constexpr fabric::RegionId omp_regions = fabric::max_regions - 64;
 constexpr fabric::HandlerId agreement_handler = fabric::max_handlers - 1;
 constexpr fabric::HandlerId end_handler = fabric::max_handlers - 2;
+constexpr fabric::HandlerId stack_atomics_handler = fabric::max_handlers - 7;
 constexpr fabric::HandlerId omp_handlers = fabric::max_handlers - 64;
 
 /// OpenMP's come first: a program may have a million locks.
@@ -53,6 +54,11 @@ constexpr std::uint32_t finished_as_asked = 3;
 constexpr std::uint32_t has_left = 1;
 constexpr std::uint32_t exit_wanted = 2;
 constexpr std::uint32_t has_written = 3;  ///< what its streams held, after that
+
+bool hold(const std::vector<AddressSpan>& spans, const void* address) noexcept {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  return std::any_of(spans.begin(), spans.end(), [at](const AddressSpan& span) { return span.contains(at); });
+}
 
 std::uint32_t omp_mutexes_of(const Options& options) {
   return omp::Locks::mutexes_kept + static_cast<std::uint32_t>(options.integer(Option::omp_locks));
@@ -112,6 +118,7 @@ SharedProgram::SharedProgram()
                       .stack_bytes = sizes.part_bytes()};
   open_.emplace(*job_, open_options(job_->options(), job));
   stack_segment_ = &open_->space().create_owned_segment("stacks", sizes.part_bytes());
+  stack_atomics_.emplace(fabric(), open_->space(), *stack_segment_, stack_atomics_handler);
   stacks_.emplace(*stack_segment_, job_->rank(), sizes);
   share_data();
   processes_ = agreement_->gather(static_cast<std::uint64_t>(process_));
@@ -189,8 +196,10 @@ std::vector<AddressSpan> SharedProgram::shared_spans() {
     return AddressSpan{address, address + bytes};
   };
   std::vector<AddressSpan> spans{span_of(stack_segment_->data(), stack_segment_->bytes())};
-  for (const auto& segment : open_->space().segments())
-    spans.push_back(span_of(segment->data(), segment->bytes()));
+  for (const auto& segment : open_->space().segments()) {
+    if (segment->data() != stack_atomics_->order())
+      spans.push_back(span_of(segment->data(), segment->bytes()));
+  }
   return spans;
 }
 
@@ -204,10 +213,8 @@ bool SharedProgram::others_run() noexcept {
 }
 
 bool SharedProgram::is_own_code(const void* address) const noexcept {
-  const auto at = reinterpret_cast<std::uintptr_t>(address);
-  const auto holds = [at](const AddressSpan& span) { return span.contains(at); };
   return std::any_of(image_.objects().begin(), image_.objects().end(), [&](const LoadedObject& object) {
-    return object.shared && std::any_of(object.code.begin(), object.code.end(), holds);
+    return object.shared && hold(object.code, address);
   });
 }
 
@@ -265,6 +272,7 @@ void SharedProgram::run(Stacks::Body body) {
     } else {
       tell_first(has_left, 0);
     }
+    stack_atomics_->stop();
     open_->close();
     agreement_->close();
     job_->finalize();
@@ -406,7 +414,7 @@ void* started(void* start) {
 /// instruction on both has the first one alone meanwhile, and hands on with it what it wrote to the second;
 /// and who runs one on the second alone makes that strong, for which all publish what they wrote there.
 void SharedProgram::run_atomically(void* address, std::size_t bytes, FunctionRef<void(void* target)> body) {
-  if (stack_segment_->contains(address)) return stack_segment_->run_atomic(address, bytes, body);
+  if (stack_segment_->contains(address)) return stack_atomics_->run(address, bytes, body);
   Platform::run_atomically(address, bytes, body);
 }
 

@@ -29,6 +29,7 @@
 #include "omp/settings.hpp"
 #include "posix/image.hpp"
 #include "posix/stacks.hpp"
+#include "space/owned_atomics.hpp"
 
 namespace craton::posix {
 
@@ -52,6 +53,7 @@ class SharedProgram final : public omp::Platform {
   space::Heap* heap_of(const void* address) noexcept;
   Stacks& stacks() noexcept { return *stacks_; }
   space::OwnedSegment& stack_segment() noexcept { return *stack_segment_; }
+  space::OwnedAtomics& stack_atomics() noexcept { return *stack_atomics_; }
   /// All memory that ranks share.
   std::vector<AddressSpan> shared_spans();
   /// A mutex for what has no room for one of its own. Different addresses may have the same.
@@ -136,6 +138,7 @@ class SharedProgram final : public omp::Platform {
   std::optional<space::Agreement> agreement_;
   std::optional<capi::OpenSpace> open_;
   space::OwnedSegment* stack_segment_ = nullptr;
+  std::optional<space::OwnedAtomics> stack_atomics_;
   std::optional<Stacks> stacks_;
   const pid_t process_;
   std::vector<std::uint64_t> processes_;  ///< of all ranks, as their nodes count

@@ -196,12 +196,16 @@ void OwnedSegment::after_acquire(FunctionRef<void()> meanwhile) {
 
 // ---- Atomic instructions
 
+bool OwnedSegment::is_mapped(const void* address) const noexcept {
+  return processors_do_atomics_ && fabric_.direct(owner_of(address), region_) != nullptr;
+}
+
 void OwnedSegment::run_atomic(void* address, std::size_t bytes, FunctionRef<void(void* target)> instruction) {
   const SignalSection section;
+  if (is_mapped(address)) return instruction(address);
   const auto offset = static_cast<std::uint64_t>(static_cast<std::byte*>(address) - data());
   const std::uint64_t block = offset / block_bytes;
   const fabric::Rank rank = owner(block);
-  if (processors_do_atomics_ && fabric_.direct(rank, region_) != nullptr) return instruction(address);
   const std::uint64_t word = offset / 8 * 8;
   if (offset + bytes > word + 8) {
     throw Error(ErrorCode::not_supported,

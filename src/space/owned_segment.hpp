@@ -58,6 +58,13 @@ class OwnedSegment final : public coherence::FenceListener {
     return address >= data() && address < data() + bytes();
   }
 
+  /// Whether the processor's own atomic instructions are right there: in the own part, or a neighbour's.
+  bool is_mapped(const void* address) const noexcept;
+  fabric::Rank owner_of(const void* address) const noexcept {
+    return static_cast<fabric::Rank>(
+        static_cast<std::size_t>(static_cast<const std::byte*>(address) - data()) / part_bytes_);
+  }
+
   /// What says why an access to a page is refused that the owner of a part has closed (mprotect), below a
   /// stack for one: it ends the process (vm::refuse_fault). Runs inside a fault handler of the owner.
   using ClosedPageHandler = void (*)(void* context, const std::byte* page) noexcept;
@@ -67,9 +74,9 @@ class OwnedSegment final : public coherence::FenceListener {
     closed_page_context_ = context;
   }
 
-  /// Runs `instruction` atomically with all others on a word. Where the word is another node's, or network
-  /// cards do the atomics of the job, `instruction` gets a copy, perhaps several times, and the result is
-  /// exchanged for what was there. Blocks.
+  /// Runs `instruction` atomically with all others on a word, and orders nothing else (owned_atomics.hpp).
+  /// Where the word is another node's, or network cards do the atomics of the job, `instruction` gets a copy,
+  /// perhaps several times, and the result is exchanged for what was there. Blocks.
   /// \param bytes 1 to 8, in one aligned word of 8; others at an owner or neighbour only, and not with such
   /// cards
   /// \throws Error not_supported, peer_lost

@@ -410,6 +410,32 @@ TEST_F(Sites, OfCodeWithDataAmongItNothingIsGuessed) {
   EXPECT_EQ(report.unread_bytes, map.code.front().end - begin);
 }
 
+TEST_F(Sites, ExchangesHaveAHookOfTheirOwn) {
+  static int exchanges;
+  exchanges = 0;
+  const auto on_exchange = [](void* address, std::size_t bytes, Perform perform, void* state) {
+    EXPECT_EQ(bytes, ++exchanges <= 3 ? 4U : 1U);
+    perform(state, address);
+  };
+  const std::uintptr_t at = buffer_.begin_function();
+  buffer_.add({0x87, 0x07});              // xchg %eax, (%rdi)
+  buffer_.add({0xf0, 0x87, 0x07});        // the same with a lock prefix
+  buffer_.add({0xf2, 0xf0, 0x87, 0x07});  // as what elides locks
+  buffer_.add({0x86, 0x07});              // xchg %al, (%rdi)
+  buffer_.add(lock_inc_rdi);
+  buffer_.add({0xf0, 0x0f, 0xc1, 0x07});  // lock xadd %eax, (%rdi)
+  buffer_.add({0xf0, 0x0f, 0xb1, 0x17});  // lock cmpxchg %edx, (%rdi)
+  buffer_.add_exit();
+  buffer_.end_function();
+  const PatchReport report =
+      patch(buffer_.finish(), {.ranges = {{.begin = data_.begin(), .end = data_.end()}},
+                               .hooks = {.atomic = on_atomic, .flush = on_flush, .exchange = on_exchange}});
+  EXPECT_EQ(report.atomics, 7U) << text_of(report);
+  run(at);
+  EXPECT_EQ(exchanges, 4);
+  EXPECT_EQ(hooked.calls, 3U);
+}
+
 TEST_F(Sites, WrongArgumentsAreRefused) {
   buffer_.begin_function();
   buffer_.add_exit();

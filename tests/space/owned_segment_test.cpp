@@ -4,17 +4,21 @@
 #include "space/owned_segment.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
-#include <memory>
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/function_ref.hpp"
 #include "fabric/fabric.hpp"
+#include "space/owned_atomics.hpp"
 #include "space_ranks.hpp"
 #include "vm/map_budget.hpp"
 #include "vm/mechanism.hpp"
@@ -147,6 +151,112 @@ void atomics_are_exact(RankSpace& rank) {
   check(*reinterpret_cast<std::uint64_t*>(at + 8), all);
   check(*reinterpret_cast<std::uint64_t*>(at + 16), rounds - 1);
   rank.space.barrier().wait();
+}
+
+// ---- What atomic instructions order (space/owned_atomics.hpp)
+
+/// Where ranks say how far they are without the space learning of it: they are forked from this process.
+std::atomic<int>& stage() {
+  static auto* const shared = static_cast<std::atomic<int>*>(
+      ::mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  return *shared;
+}
+
+void wait_for_stage(int number) {
+  while (stage().load() != number) ::usleep(50);
+}
+
+/// A word in the part of the last rank, and data in a block of the space that all ranks have read.
+struct Guarded {
+  OwnedSegment& owned;
+  volatile std::uint64_t& word;
+  Segment& blocks;
+  volatile std::uint64_t& data;
+  OwnedAtomics atomics;
+
+  explicit Guarded(RankSpace& rank)
+      : owned(rank.space.create_owned_segment("owned", part_bytes)),
+        word(words_of(owned, rank.size() - 1)[9]),
+        blocks(
+            rank.space.create_segment({.name = "blocks", .bytes = 4096, .initial_homes = {}, .dials = {}})),
+        data(*reinterpret_cast<std::uint64_t*>(blocks.data())),
+        atomics(rank.fabric, rank.space, owned, meeting_handler + 1) {
+    rank.check(data == 0, said("data that nobody wrote", data, 0));
+    rank.space.barrier().wait();
+  }
+  void add(
+      FunctionRef<void()> before = [] {}, FunctionRef<void()> after = [] {}) {
+    atomics.run(const_cast<std::uint64_t*>(&word), 8, [&](void* target) {
+      before();
+      std::atomic_ref(*static_cast<std::uint64_t*>(target)).fetch_add(1);
+      after();
+    });
+  }
+  void end(RankSpace& rank) {
+    rank.space.barrier().wait();
+    atomics.stop();
+  }
+};
+
+// Rank 0 comes first, and its instruction is done last: it knows what rank 1 knew.
+void who_is_overtaken_learns(RankSpace& rank) {
+  Guarded guarded(rank);
+  bool is_first = true;
+  if (rank.rank() == 0) {
+    guarded.add([&] {
+      if (!std::exchange(is_first, false)) return;
+      stage().store(1);
+      wait_for_stage(2);
+    });
+    rank.check(guarded.data == 7, said("data of who came in between", guarded.data, 7));
+  } else if (rank.rank() == 1) {
+    wait_for_stage(1);
+    guarded.data = 7;
+    guarded.add();
+    stage().store(2);
+  }
+  guarded.end(rank);
+}
+
+// Rank 1 comes when rank 0's instruction is done, but rank 0 has not left yet.
+void who_comes_next_learns(RankSpace& rank) {
+  Guarded guarded(rank);
+  if (rank.rank() == 0) {
+    guarded.data = 7;
+    guarded.add([] {},
+                [] {
+                  if (stage().load() != 0) return;
+                  stage().store(1);
+                  wait_for_stage(2);
+                });
+  } else if (rank.rank() == 1) {
+    wait_for_stage(1);
+    guarded.add();
+    rank.check(guarded.data == 7, said("data of who came before", guarded.data, 7));
+    stage().store(2);
+  }
+  guarded.end(rank);
+}
+
+// A store by rank 0 that all others look for by plain loads, over and over.
+void stores_tell_all(RankSpace& rank) {
+  Guarded guarded(rank);
+  for (std::uint64_t round = 1; round <= 20; ++round) {
+    if (rank.rank() == 0) {
+      guarded.data = round;
+      guarded.atomics.exchange(const_cast<std::uint64_t*>(&guarded.word), 8, [&](void* target) {
+        std::atomic_ref(*static_cast<std::uint64_t*>(target)).exchange(round);
+      });
+    } else {
+      while (guarded.word != round) ::usleep(50);
+      rank.check(guarded.data == round, said("data before a flag", guarded.data, round));
+    }
+    guarded.atomics.run(words_of(guarded.owned, 0) + 100, 8, [](void* target) {
+      std::atomic_ref(*static_cast<std::uint64_t*>(target)).fetch_add(1);
+    });
+    rank.space.barrier().wait();
+  }
+  guarded.end(rank);
 }
 
 /// A job of one rank that has its words' atomics done by processors or by a network card: of a card's, only
@@ -298,6 +408,7 @@ class OwnedSegments : public testing::TestWithParam<std::tuple<Case, Machine, Ra
 
 TEST_P(OwnedSegments, Hold) {
   const auto& [which, machine, ranks] = GetParam();
+  stage().store(0);  // made before the ranks are
   const std::string failed = run_space(machine, ranks, {}, which.body);
   if (failed.rfind("skipped: ", 0) == 0) GTEST_SKIP() << failed;
   EXPECT_EQ(failed, "");
@@ -310,6 +421,9 @@ INSTANTIATE_TEST_SUITE_P(
                                      Case{"MutexOrders", &mutex_orders},
                                      Case{"PartsAndBlocks", &threads_acquire_parts_and_blocks},
                                      Case{"Atomics", &atomics_are_exact},
+                                     Case{"WhoIsOvertakenLearns", &who_is_overtaken_learns},
+                                     Case{"WhoComesNextLearns", &who_comes_next_learns},
+                                     Case{"StoresTellAll", &stores_tell_all},
                                      Case{"KernelWrites", &kernel_writes_at_the_owner}),
                      testing::ValuesIn(machines), testing::Values(Rank{2}, Rank{3})),
     [](const auto& param) {

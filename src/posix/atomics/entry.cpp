@@ -182,7 +182,7 @@ void serve_atomic(const SiteRecord& site, Registers& registers) noexcept {
   if (!site.shared->needs_hook(address, site.operand.bytes)) {
     site.perform(&state, target);
   } else if (site.reduction.way == Reduction::Way::none || !put_off(site, state, target)) {
-    site.shared->hooks.atomic(target, site.operand.bytes, site.perform, &state);
+    site.shared->hooks.for_operation(site.is_exchange)(target, site.operand.bytes, site.perform, &state);
   }
   registers = state.after;
 }

@@ -24,6 +24,7 @@ struct SiteRecord {
   std::uintptr_t address = 0;
   std::uint8_t length = 0;
   SiteKind kind = SiteKind::none;
+  bool is_exchange = false;
   MemoryOperand operand;
   Perform perform = nullptr;  ///< made for the instruction, with a PerformState; null for mfence
   const SharedMemory* shared = nullptr;

@@ -60,6 +60,7 @@ struct Site {
   std::array<std::uint8_t, 8> immediate{};
   const char* problem = nullptr;  ///< why nothing can be done for it; null: something can
 
+  bool is_exchange() const noexcept { return !is_two_byte && (opcode & 0xfe) == 0x86; }
   bool is_compare_exchange() const noexcept { return is_two_byte && (opcode & 0xfe) == 0xb0; }
 };
 

@@ -70,7 +70,7 @@ Word modify(Word* target, Change&& change) noexcept {
 
 /// Does `operation(word)` in place, or wherever the hook wants it. It may be done several times.
 template <typename Word, typename Operation>
-auto with_word(const volatile void* address, const Operation& operation) noexcept {
+auto with_word(const volatile void* address, const Operation& operation, bool is_exchange = false) noexcept {
   void* const place = const_cast<void*>(address);
   const SharedMemory* const shared = shared_memory.load(std::memory_order_acquire);
   if (shared == nullptr || !shared->needs_hook(reinterpret_cast<std::uintptr_t>(place), sizeof(Word)))
@@ -79,7 +79,7 @@ auto with_word(const volatile void* address, const Operation& operation) noexcep
     const Operation* operation;
     std::invoke_result_t<const Operation&, Word*> result;
   } state{&operation, {}};
-  shared->hooks.atomic(
+  shared->hooks.for_operation(is_exchange)(
       place, sizeof(Word),
       [](void* context, void* target) {
         auto* const each = static_cast<State*>(context);
@@ -111,7 +111,8 @@ Word fetch(const volatile void* address) noexcept {
 
 template <typename Word>
 Word exchange(volatile void* address, Word value) noexcept {
-  return with_word<Word>(address, [&](Word* word) { return modify(word, [&](Word) { return value; }); });
+  return with_word<Word>(
+      address, [&](Word* word) { return modify(word, [&](Word) { return value; }); }, true);
 }
 
 template <typename Word>

@@ -91,6 +91,7 @@ class Made {
     record.address = site.instruction.address;
     record.length = site.instruction.length;
     record.kind = site.instruction.site;
+    record.is_exchange = site.is_exchange();
     record.operand = site.operand;
     record.shared = &kept_.shared;
     record.reduction = find_reduction(object_, site, kept_.shared.barrier);

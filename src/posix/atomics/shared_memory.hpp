@@ -49,6 +49,13 @@ struct AtomicHooks {
   /// Keeps a part, in the lowest bytes, until the calling thread and the others have met; the variable at
   /// `address` then has it. \returns false where there is no room for it
   bool (*put_off)(void* address, const Reduction& reduction, std::uint64_t part) = nullptr;
+  /// As `atomic`, of an exchange, which compilers make of a sequentially consistent store as well. Null:
+  /// `atomic`.
+  void (*exchange)(void* address, std::size_t bytes, Perform perform, void* state) = nullptr;
+
+  auto for_operation(bool is_exchange) const noexcept {
+    return is_exchange && exchange != nullptr ? exchange : atomic;
+  }
 };
 
 struct SharedMemory {

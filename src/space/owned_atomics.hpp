@@ -1,0 +1,92 @@
+/// \file
+/// Atomic instructions on memory of which each rank has a part (owned_segment.hpp), stacks that is. It is not
+/// coherent: who changes a word there hands nothing on, and who finds it changed has learnt nothing. Here is
+/// what makes threads synchronise by such words as they do by others.
+///
+///     any of them    each line of 64 bytes has a strong block (coherence/exclusive.hpp), that of its number:
+///                    who runs an instruction there has this block before and after. So what those know who
+///                    were there before goes along with it, and nothing is sent while one rank alone comes.
+///     an exchange    may be a store that others look for by plain loads, which nobody sees: so before it can
+///                    be seen, all other ranks have acquired what this one knows. A message to each, whose
+///                    thread acquires, and an answer. Not where it leaves the word as it is, as that of a
+///                    thread does which waits for a lock.
+///
+/// Not ordered: what is looked for by plain loads and changed by other instructions than exchanges.
+///
+/// Threads: any that may fault; not in handlers of messages. Errors: peer_lost, not_supported as
+/// OwnedSegment::run_atomic, out_of_resources where a rank cannot start its thread.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/function_ref.hpp"
+#include "fabric/fabric.hpp"
+#include "space/owned_segment.hpp"
+#include "space/space.hpp"
+
+namespace craton::space {
+
+class OwnedAtomics {
+ public:
+  /// Of the strong blocks.
+  static constexpr std::size_t address_bytes = std::size_t{1} << 20U;
+
+  /// Collective; blocks. \param handler the same on all ranks \throws Error
+  OwnedAtomics(fabric::Fabric& fabric, Space& space, OwnedSegment& memory, fabric::HandlerId handler);
+  OwnedAtomics(const OwnedAtomics&) = delete;
+  OwnedAtomics& operator=(const OwnedAtomics&) = delete;
+  ~OwnedAtomics() { stop(); }
+  /// When no rank uses it any more; the caller sees to a barrier. By one thread.
+  void stop() noexcept;
+
+  /// As OwnedSegment::run_atomic. Blocks while another rank has the block.
+  void run(void* address, std::size_t bytes, FunctionRef<void(void* target)> instruction);
+  /// The same of an exchange. Blocks until all others have answered, too.
+  void exchange(void* address, std::size_t bytes, FunctionRef<void(void* target)> instruction);
+
+  /// The strong blocks: nothing for the program.
+  const std::byte* order() const noexcept { return order_; }
+
+ private:
+  enum class Kind : std::uint32_t { learn, renew, answer, refusal };
+  struct Asked {
+    std::atomic<bool> to_learn{false};  ///< by this rank
+  };
+
+  void in_order(const void* address, FunctionRef<void()> instruction);
+  bool try_exchange(void* address, std::size_t bytes, FunctionRef<void(void* target)> instruction);
+  template <typename Word>
+  bool try_exchange_word(void* address, FunctionRef<void(void* target)> instruction);
+  void tell_all();
+  void tell_those_with_copies(const void* address);
+  void send(fabric::Rank rank, Kind kind) noexcept;
+  static void arrived(void* self, fabric::Rank source, const std::byte* payload, std::size_t bytes) noexcept;
+  void start_thread();
+  void serve();
+  void serve_once(std::vector<fabric::Rank>& sources);
+
+  Space& space_;
+  fabric::Fabric& fabric_;
+  OwnedSegment& memory_;
+  const fabric::HandlerId handler_;
+  std::byte* order_;
+  coherence::SegmentId order_id_;
+  std::mutex telling_;  ///< one thread of this rank at a time
+  std::atomic<std::uint32_t> answers_{0};
+  std::atomic<bool> has_refused_{false};
+  // What others have asked this rank for.
+  std::unique_ptr<Asked[]> asked_;  ///< by rank
+  std::atomic<bool> to_renew_{false};
+  std::atomic<bool> stopping_{false};
+  std::atomic<std::uint32_t> questions_{0};  ///< a futex: the thread sleeps on it
+  std::mutex thread_lock_;
+  std::thread thread_;
+};
+
+}  // namespace craton::space
