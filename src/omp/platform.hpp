@@ -47,6 +47,9 @@ class Platform {
   /// Whether code of the program runs on other ranks while no region does: threads that are none of
   /// OpenMP's. Then locks publish outside of regions too.
   virtual bool others_may_run() noexcept { return true; }
+  /// Whether all threads of a region of this function of the program's are to be of the rank that starts it.
+  /// At each start of a region that would be spread over ranks.
+  virtual bool stays_on_rank(const void* /*function*/) noexcept { return false; }
   virtual fabric::RegionId first_region() = 0;
   virtual fabric::HandlerId first_handler() = 0;
 

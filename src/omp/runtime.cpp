@@ -136,6 +136,10 @@ Binding binding_of(const space::BarrierNote& note) noexcept {
   return static_cast<Binding>(high(note.words[schedule_and_marks]) >> 5U & 7U);
 }
 
+const void* code_of(const Region& region) noexcept {
+  return region.code != nullptr ? region.code : reinterpret_cast<const void*>(region.function);
+}
+
 }  // namespace
 
 Runtime::Runtime(Platform& platform, const Settings& settings)
@@ -329,7 +333,8 @@ std::uint32_t Runtime::resolve(const Thread& thread, std::uint32_t asked) {
 void Runtime::begin_region(const Region& region, std::uint32_t threads) {
   Thread& thread = self();
   const std::uint32_t size = resolve(thread, threads);
-  const bool is_outer = thread.is_master && thread.state.active_level == 0 && ranks_ > 1 && size > 1;
+  const bool is_outer = thread.is_master && thread.state.active_level == 0 && ranks_ > 1 && size > 1 &&
+                        !platform_.stays_on_rank(code_of(region));
   const TeamState outer = thread.state;
   Team::Beginning beginning{.shape = shape_of(0, is_outer ? std::min(ranks_, size) : 1, size),
                             .outer = outer,

@@ -36,6 +36,7 @@ struct Worker;
 struct Region {
   void (*function)(void*) = nullptr;
   void* data = nullptr;
+  const void* code = nullptr;    ///< the program's function, where `function` calls that; null: they are one
   Loop loop;                     ///< that all meet at once, if it is one
   Binding bind = Binding::none;  ///< the clause proc_bind; none: there is none
   bool reduces = false;          ///< reductions over its tasks are what `data` points to, once prepared

@@ -13,6 +13,7 @@
 #include "job/rank_process.hpp"
 #include "omp/process.hpp"
 #include "posix/atomic_hooks.hpp"
+#include "posix/constructors.hpp"
 #include "posix/descriptors.hpp"
 #include "posix/everywhere.hpp"
 #include "posix/fast_math.hpp"
@@ -85,6 +86,7 @@ void* run_program(void* /*argument*/) {
   const StartArguments& with = start_arguments;
   ::on_exit(&at_exit, nullptr);
   craton::omp::attach_master();
+  craton::posix::run_constructors(with.argc, with.argv, environ);
   with.start(&run_main, with.argc, with.argv, with.init, with.fini, with.loader_fini, with.stack_end);
   return nullptr;
 }
@@ -154,7 +156,7 @@ void tell_of_threads(SharedProgram& program) {
 extern "C" {
 
 /// Called by the executable's first instructions, when the loader has relocated everything and the
-/// constructors of libraries have run.
+/// constructors of libraries have run that are not the program's.
 [[gnu::visibility("default")]] int __libc_start_main(Main main, int argc, char** argv, void (*init)(),
                                                      void (*fini)(), void (*loader_fini)(), void* stack_end) {
   const auto start = reinterpret_cast<StartMain>(::dlsym(RTLD_NEXT, "__libc_start_main"));

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <string_view>
 
+#include "posix/dynamic_section.hpp"
 #include "posix/large_variables.hpp"
 #include "posix/pages.hpp"
 
@@ -27,7 +28,8 @@ bool starts_with_any(std::string_view text, std::initializer_list<std::string_vi
 }
 
 /// A library with state that is always that of one process, wherever it lies: the C library's and the
-/// compilers', and what this one needs itself.
+/// compilers', what this one needs itself, and OpenBLAS, whose threads hand each other data, then a flag, by
+/// plain stores, which over ranks do not stay in order.
 bool is_of_one_process(std::string_view name) {
   return name.empty() ||
          starts_with_any(
@@ -37,7 +39,7 @@ bool is_of_one_process(std::string_view name) {
                     "libgcc_s.so",    "libstdc++.so",   "libc++.so",    "libc++abi.so", "libunwind.so",
                     "libgfortran.so", "libquadmath.so", "libatomic.so", "libgomp.so",   "libomp.so",
                     "libiomp5.so",    "libasan.so",     "liblsan.so",   "libtsan.so",   "libubsan.so",
-                    "libclang_rt.",   "libcraton",      "libZydis.so"});
+                    "libclang_rt.",   "libcraton",      "libZydis.so",  "libopenblas",  "libscipy_openblas"});
 }
 
 /// Many of the system keep such state too: descriptors, connections, threads.
@@ -46,28 +48,15 @@ bool belongs_to_system(std::string_view path) {
 }
 
 /// Whether it names a runtime of OpenMP among what it needs.
-bool needs_openmp(const dl_phdr_info& info) {
-  const ElfW(Dyn)* entries = nullptr;
-  for (int i = 0; i < info.dlpi_phnum; ++i) {
-    if (info.dlpi_phdr[i].p_type == PT_DYNAMIC)
-      entries = reinterpret_cast<const ElfW(Dyn)*>(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr);
-  }
-  if (entries == nullptr) return false;
-  const char* names = nullptr;
-  for (const ElfW(Dyn)* one = entries; one->d_tag != DT_NULL; ++one)
-    if (one->d_tag == DT_STRTAB) names = reinterpret_cast<const char*>(one->d_un.d_ptr);  // relocated
-  for (const ElfW(Dyn)* one = entries; names != nullptr && one->d_tag != DT_NULL; ++one) {
-    if (one->d_tag == DT_NEEDED &&
-        starts_with_any(names + one->d_un.d_val, {"libgomp.so", "libomp.so", "libiomp5.so"}))
-      return true;
-  }
-  return false;
+bool needs_openmp(const DynamicSection& section) {
+  return std::any_of(section.needed.begin(), section.needed.end(), [](std::string_view name) {
+    return starts_with_any(name, {"libgomp.so", "libomp.so", "libiomp5.so"});
+  });
 }
 
 struct Collecting {
   std::vector<LoadedObject>& objects;
   Fingerprint& fingerprint;
-  std::uintptr_t own_code;  ///< an address in this library
 };
 
 int collect(dl_phdr_info* info, std::size_t /*size*/, void* context) {
@@ -78,7 +67,6 @@ int collect(dl_phdr_info* info, std::size_t /*size*/, void* context) {
   object.base = info->dlpi_addr;
   const std::string_view name = object.name();
   object.allocates_privately = starts_with_any(name, {"libc.so", "ld-linux", "libpthread.so", "libdl.so"});
-  bool own = false;
   AddressSpan relro{};
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const ElfW(Phdr)& header = info->dlpi_phdr[i];
@@ -91,7 +79,6 @@ int collect(dl_phdr_info* info, std::size_t /*size*/, void* context) {
     }
     if (header.p_type != PT_LOAD) continue;
     collecting.fingerprint.add(begin).add(end);
-    own = own || (collecting.own_code >= begin && collecting.own_code < end);
     if ((header.p_flags & PF_X) != 0) object.code.push_back({begin, end});
     if ((header.p_flags & PF_W) == 0) continue;
     object.writable.push_back({page_down(begin), page_up(end)});
@@ -105,8 +92,7 @@ int collect(dl_phdr_info* info, std::size_t /*size*/, void* context) {
   const auto is_empty = [](const AddressSpan& span) { return span.begin >= span.end; };
   std::erase_if(object.writable, is_empty);
   std::erase_if(object.zero_filled, is_empty);
-  object.shared = executable || (!own && !is_of_one_process(name) &&
-                                 (!belongs_to_system(object.path) || needs_openmp(*info)));
+  object.shared = executable || is_shared_library(*info);
   collecting.fingerprint.add(name);
   collecting.objects.push_back(std::move(object));
   return 0;
@@ -114,10 +100,16 @@ int collect(dl_phdr_info* info, std::size_t /*size*/, void* context) {
 
 }  // namespace
 
+bool is_shared_library(const dl_phdr_info& info) {
+  const std::string_view path = info.dlpi_name;
+  const DynamicSection section(info);
+  const bool is_private = is_of_one_process(path.substr(path.rfind('/') + 1)) ||
+                          (!section.name.empty() && is_of_one_process(section.name));
+  return !is_private && (!belongs_to_system(path) || needs_openmp(section));
+}
+
 Image::Image() {
-  Collecting collecting{.objects = objects_,
-                        .fingerprint = fingerprint_,
-                        .own_code = reinterpret_cast<std::uintptr_t>(&collect)};
+  Collecting collecting{.objects = objects_, .fingerprint = fingerprint_};
   ::dl_iterate_phdr(&collect, &collecting);
   for (LoadedObject& object : objects_) {
     // Elsewhere no large variable can lie, and the table of symbols to be read may be large itself.

@@ -3,6 +3,8 @@
 /// on all ranks.
 #pragma once
 
+#include <link.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -46,6 +48,9 @@ struct LoadedObject {
   /// Without its folder.
   std::string_view name() const noexcept { return std::string_view(path).substr(path.rfind('/') + 1); }
 };
+
+/// LoadedObject::shared of a library.
+bool is_shared_library(const dl_phdr_info& info);
 
 class Image {
  public:

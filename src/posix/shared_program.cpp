@@ -109,6 +109,7 @@ SharedProgram::SharedProgram()
   for (const LoadedObject& object : image_.objects()) {
     if (object.allocates_privately)
       private_callers_.insert(private_callers_.end(), object.code.begin(), object.code.end());
+    if (object.shared) own_code_.insert(own_code_.end(), object.code.begin(), object.code.end());
   }
   agreement_.emplace(job_->fabric(), agreement_region, agreement_handler);
   agree_on_image(*agreement_);
@@ -213,9 +214,7 @@ bool SharedProgram::others_run() noexcept {
 }
 
 bool SharedProgram::is_own_code(const void* address) const noexcept {
-  return std::any_of(image_.objects().begin(), image_.objects().end(), [&](const LoadedObject& object) {
-    return object.shared && hold(object.code, address);
-  });
+  return hold(own_code_, address);
 }
 
 pid_t SharedProgram::process_of(fabric::Rank other) noexcept {
@@ -409,6 +408,24 @@ void* started(void* start) {
 }
 
 }  // namespace
+
+/// Other ranks have no such code, or data of their own for it. Told of what may be meant otherwise.
+bool SharedProgram::stays_on_rank(const void* function) noexcept {
+  if (is_own_code(function)) return false;
+  const auto holds_it = [function](const LoadedObject& object) { return hold(object.code, function); };
+  if (std::any_of(image_.objects().begin(), image_.objects().end(), holds_it)) return true;
+  std::call_once(staying_is_told_, [&] {
+    Dl_info info{};
+    const bool has_name = ::dladdr(function, &info) != 0 && info.dli_fname != nullptr;
+    const std::string what = has_name ? fmt::format(
+                                            "{} run on rank 0 alone, since the program has loaded it itself; "
+                                            "name it in LD_PRELOAD to spread them",
+                                            info.dli_fname)
+                                      : "code that the program has made run on rank 0 alone";
+    write_fully(STDERR_FILENO, "craton: parallel regions of " + what + "\n");
+  });
+  return true;
+}
 
 /// Of an operand that goes on in the next block only the first becomes strong. That will do: who runs an
 /// instruction on both has the first one alone meanwhile, and hands on with it what it wrote to the second;

@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -113,6 +114,7 @@ class SharedProgram final : public omp::Platform {
   void run_atomically(void* address, std::size_t bytes, FunctionRef<void(void* target)> body) override;
   void flush_output() noexcept override;
   [[noreturn]] void fail(const std::string& message) noexcept override;
+  bool stays_on_rank(const void* function) noexcept override;
   fabric::RegionId first_region() override;
   fabric::HandlerId first_handler() override;
 
@@ -135,6 +137,8 @@ class SharedProgram final : public omp::Platform {
   const omp::Settings settings_;
   const Image image_;
   std::vector<AddressSpan> private_callers_;
+  std::vector<AddressSpan> own_code_;  ///< of the objects that share their data, the executable's first
+  std::once_flag staying_is_told_;
   std::optional<space::Agreement> agreement_;
   std::optional<capi::OpenSpace> open_;
   space::OwnedSegment* stack_segment_ = nullptr;

@@ -299,6 +299,44 @@ TEST(SystemLibraries, ThatUseOpenMpAreShared) {
   EXPECT_EQ(job.error(), "");
 }
 
+TEST(Constructors, OfLibrariesRunOnceWithMemoryOfAllRanks) {
+  for (const std::vector<std::string>& nodes :
+       {std::vector<std::string>{}, std::vector<std::string>{"--isolate-nodes"}}) {
+    std::vector<std::string> flags{"-n", "3", "--threads", "1"};
+    flags.insert(flags.end(), nodes.begin(), nodes.end());
+    LaunchedJob job(command(flags, {job::program("constructors")}));
+    EXPECT_EQ(job::finish_clean(job), 0) << job.error();
+    EXPECT_EQ(job.output(), "the library is ready\nthe program is ready\nkept 5003, wrong 0, names 3\n");
+    EXPECT_EQ(job.error(), "");
+  }
+}
+
+TEST(SystemLibraries, WhoseThreadsWatchEachOtherStayOnOneRank) {
+  LaunchedJob job(command({"-n", "2", "--threads", "1"}, {job::program("plain_watchers")}));
+  EXPECT_EQ(job::finish_clean(job), 0) << job.error();
+  EXPECT_EQ(job.output(), "wrong 0, processes 1\n");
+  EXPECT_EQ(job.error(), "");
+}
+
+TEST(LateLibraries, HaveTheirRegionsOnOneRankAndSaySo) {
+  const std::string library = job::program("libregions.so");
+  LaunchedJob job(command({"-n", "3", "--threads", "1"}, {job::program("late_regions"), library}));
+  EXPECT_EQ(job::finish_clean(job), 0) << job.error();
+  EXPECT_EQ(job.output(), "150 calls, sum 3\n");
+  EXPECT_EQ(job.error(), "craton: parallel regions of " + library +
+                             " run on rank 0 alone, since the program has loaded it itself; name it in "
+                             "LD_PRELOAD to spread them\n");
+}
+
+TEST(LateLibraries, ThatArePreloadedHaveThemOnAllRanks) {
+  const std::string library = job::program("libregions.so");
+  const Variable preload("LD_PRELOAD", library.c_str());
+  LaunchedJob job(command({"-n", "3", "--threads", "1"}, {job::program("late_regions"), library}));
+  EXPECT_EQ(job::finish_clean(job), 0) << job.error();
+  EXPECT_EQ(job.output(), "150 calls, sum 3\n");
+  EXPECT_EQ(job.error(), "");
+}
+
 INSTANTIATE_TEST_SUITE_P(Run, Libraries, testing::Values(6, 20), testing::PrintToStringParamName());
 
 TEST(Atomics, OnWordsInTwoBlocksAreExact) {

@@ -119,6 +119,7 @@ CRATON_KMPC void __kmpc_fork_call(Location* /*at*/, std::int32_t count, Microtas
   Call call = arguments.call(code);
   run_region({.function = &run_call,
               .data = &call,
+              .code = reinterpret_cast<const void*>(code),
               .loop = {},
               .bind = std::exchange(asked_for.bind, Binding::none),
               .site = site_of(reinterpret_cast<std::uintptr_t>(code))},
