@@ -5,8 +5,8 @@
 /// thread, in the loader's order.
 ///
 ///     loader         relocates all objects
-///                    put_off_constructors()      by libcraton-libomp.so, which is initialised first (-z
-///                    initfirst) constructors of all others
+///     libcraton-libomp.so    initialised first (-z initfirst): put_off_constructors()
+///     loader         runs the constructors of all others
 ///     entry.cpp      shares memory
 ///     rank 0         run_constructors(), then the executable's, then main
 ///

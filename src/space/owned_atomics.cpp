@@ -6,6 +6,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "base/assert.hpp"
 #include "base/error.hpp"
 #include "base/futex.hpp"
 #include "base/processors.hpp"
@@ -68,7 +69,7 @@ void OwnedAtomics::run(void* address, std::size_t bytes, FunctionRef<void(void* 
 void OwnedAtomics::exchange(void* address, std::size_t bytes, FunctionRef<void(void* target)> instruction) {
   const SignalSection section;  // a handler may come here too
   const bool can_compare =
-      memory_.is_mapped(address) && reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
+      bytes <= 8 && memory_.is_mapped(address) && reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
   if (!can_compare) {
     tell_all();
     run(address, bytes, instruction);
@@ -103,12 +104,9 @@ bool OwnedAtomics::try_exchange(void* address, std::size_t bytes,
       return try_exchange_word<std::uint16_t>(address, instruction);
     case 4:
       return try_exchange_word<std::uint32_t>(address, instruction);
-    case 8:
-      return try_exchange_word<std::uint64_t>(address, instruction);
     default:
-      tell_all();
-      run(address, bytes, instruction);
-      return true;
+      CRATON_ASSERT(bytes == 8U);
+      return try_exchange_word<std::uint64_t>(address, instruction);
   }
 }
 
@@ -182,10 +180,9 @@ void OwnedAtomics::arrived(void* self, fabric::Rank source, const std::byte* pay
 void OwnedAtomics::start_thread() {
   const std::lock_guard lock(thread_lock_);
   if (thread_.joinable()) return;
-  sigset_t all;
+  const sigset_t others = signals_from_others();
   sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  ::pthread_sigmask(SIG_SETMASK, &others, &before);
   const ScopeExit restored([&]() noexcept { ::pthread_sigmask(SIG_SETMASK, &before, nullptr); });
   thread_ = std::thread([this] { serve(); });
 }
@@ -194,8 +191,9 @@ void OwnedAtomics::serve() {
   use_all_processors();
   std::vector<fabric::Rank> sources;
   try {
-    while (!stopping_.load()) {
-      const std::uint32_t seen = questions_.load();
+    for (;;) {
+      const std::uint32_t seen = questions_.load();  // before anything that is told with it
+      if (stopping_.load()) return;
       serve_once(sources);
       futex_wait(questions_, seen, no_deadline);
     }
