@@ -1,15 +1,58 @@
 #include "omp/constructs.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <utility>
 
+#include "base/clock.hpp"
+#include "base/function_ref.hpp"
 #include "base/futex.hpp"
 #include "omp/polling.hpp"
 #include "omp/runtime.hpp"
 
 namespace craton::omp {
+
+namespace {
+
+/// A look of a thread that may be waiting. \param look returns whether it found anything new
+void poll(Runtime& here, FunctionRef<bool()> look) {
+  constinit thread_local Polling polling;
+  const Clock& clock = here.platform().fabric().clock();
+  const TimeNs began_ns = clock.now_ns();
+  const bool found = look();
+  const TimeNs ended_ns = clock.now_ns();
+  if (!polling.is_to_sleep(found, began_ns, ended_ns, here.is_crowded())) return;
+  static constexpr std::atomic<std::uint32_t> never = 0;
+  futex_wait(never, 0, ended_ns + Polling::sleep_ns);
+  polling.woke(clock.now_ns());
+}
+
+/// What a thread saw when it looked last. Of what is longer, only the beginning.
+struct Seen {
+  const std::byte* address = nullptr;
+  std::array<std::uint8_t, 8> bytes{};
+
+  bool operator==(const Seen&) const = default;
+};
+
+/// Takes the place's block to read, as a strong one. \returns whether it holds something else than last time
+bool see(space::Space& space, const space::Segment& segment, const std::byte* address, std::size_t bytes) {
+  constinit thread_local Seen last;
+  Seen seen{.address = address};
+  const auto load = [&] {
+    for (std::size_t i = 0; i < std::min(bytes, seen.bytes.size()); ++i)
+      seen.bytes[i] = std::to_integer<std::uint8_t>(*static_cast<const volatile std::byte*>(address + i));
+  };
+  const auto offset = static_cast<std::uint64_t>(address - segment.data());
+  if (!space.exclusive().run_atomic(segment.blocks().id(), offset, load)) load();
+  return std::exchange(last, seen) != seen;
+}
+
+}  // namespace
 
 void run_region(const Region& region, std::uint32_t threads) {
   begin_region(region, threads);
@@ -140,15 +183,18 @@ void flush() {
   if (here == nullptr || !here->unlock_publishes()) return;
   here->guard([&] {
     here->platform().flush_output();
-    constinit thread_local Polling polling;
-    const Clock& clock = here->platform().fabric().clock();
-    const TimeNs began_ns = clock.now_ns();
-    const bool found = here->platform().space().flush();
-    const TimeNs ended_ns = clock.now_ns();
-    if (!polling.is_to_sleep(found, began_ns, ended_ns, here->is_crowded())) return;
-    static constexpr std::atomic<std::uint32_t> never = 0;
-    futex_wait(never, 0, ended_ns + Polling::sleep_ns);
-    polling.woke(clock.now_ns());
+    poll(*here, [&] { return here->platform().space().flush(); });
+  });
+}
+
+void look(const void* address, std::size_t bytes) {
+  Runtime* const here = runtime();
+  if (here == nullptr || !here->unlock_publishes()) return;
+  here->guard([&] {
+    space::Space& space = here->platform().space();
+    const space::Segment* const segment = space.find(address);
+    if (segment == nullptr) return;
+    poll(*here, [&] { return see(space, *segment, static_cast<const std::byte*>(address), bytes); });
   });
 }
 

@@ -65,6 +65,11 @@ void* give_all(void* pointer, std::uint32_t site);
 /// What this thread wrote becomes visible to all ranks, and what they published to it.
 void flush();
 
+/// A thread that waits in a loop of the program's own is about to look at what it waits for, by a plain load.
+/// The block becomes strong, if it is one of the space: who finds there what another rank wrote also finds
+/// what that one had written before, by plain stores as well. Sleeps now and then, where it looks in vain.
+void look(const void* address, std::size_t bytes);
+
 /// \param name see Locks
 void lock_critical(const void* name);
 void unlock_critical(const void* name);

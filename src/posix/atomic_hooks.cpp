@@ -1,9 +1,11 @@
 #include "posix/atomic_hooks.hpp"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -62,6 +64,18 @@ void run_exchange(void* address, std::size_t bytes, Perform perform, void* state
   guarded(program, [&] {
     program.stack_atomics().exchange(address, bytes, [&](void* target) { perform(state, target); });
   });
+}
+
+/// The functions in which a thread only waits, whichever library the program has them of.
+std::vector<std::uintptr_t> pauses() {
+  static constexpr std::array names = {"sched_yield", "usleep",     "nanosleep", "clock_nanosleep",
+                                       "sleep",       "thrd_sleep", "thrd_yield"};
+  std::vector<std::uintptr_t> found;
+  for (const char* const name : names) {
+    const void* const function = ::dlsym(RTLD_DEFAULT, name);
+    if (function != nullptr) found.push_back(reinterpret_cast<std::uintptr_t>(function));
+  }
+  return found;
 }
 
 void run_locked(void* address, FunctionRef<void()> body) {
@@ -157,7 +171,9 @@ void patch_program(SharedProgram& program) {
                   .locked = &run_locked,
                   .may_put_off = &may_put_off,
                   .put_off = &put_off,
-                  .exchange = &run_exchange};
+                  .exchange = &run_exchange,
+                  .look = &omp::look};
+  shared.pauses = pauses();
   shared.barrier = reinterpret_cast<const void*>(&GOMP_barrier);
   for (const AddressSpan& span : few_spans(program.shared_spans()))
     shared.ranges.push_back({.begin = span.begin, .end = span.end});

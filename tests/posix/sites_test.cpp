@@ -436,6 +436,64 @@ TEST_F(Sites, ExchangesHaveAHookOfTheirOwn) {
   EXPECT_EQ(hooked.calls, 3U);
 }
 
+/// The second time it finds something.
+void on_look(const void* address, std::size_t bytes) {
+  EXPECT_EQ(bytes, 4U);
+  hooked.all.at(hooked.calls) = reinterpret_cast<std::uintptr_t>(address);
+  if (++hooked.calls == 2) *reinterpret_cast<std::uint32_t*>(hooked.all[0]) = 77;
+}
+
+TEST_F(Sites, ALookIsALoadBehindItsHook) {
+  const std::uintptr_t code = buffer_.begin_function();
+  buffer_.add({0x8b, 0x0f, 0x85, 0xc9, 0x74, 0xfa});  // 1: mov (%rdi), %ecx; test %ecx, %ecx; je 1b
+  buffer_.add({0x8b, 0x16});                          // mov (%rsi), %edx
+  buffer_.add_exit();
+  buffer_.end_function();
+  const PatchReport report =
+      patch(buffer_.finish(), {.ranges = {{.begin = data_.begin(), .end = data_.end()}},
+                               .hooks = {.atomic = on_atomic, .flush = on_flush, .look = on_look}});
+  EXPECT_EQ(report.looks, 1U) << text_of(report);
+  EXPECT_EQ(report.atomics, 0U) << text_of(report);
+  EXPECT_EQ(report.jumps, 1U) << text_of(report);
+  run(code);
+  EXPECT_EQ(machine_.after.general[rcx], 77U);
+  EXPECT_EQ(hooked.addresses(), (std::vector{address(0), address(0)}));
+}
+
+TEST_F(Sites, ALookMayTrap) {
+  const std::uintptr_t code = buffer_.begin_function();
+  buffer_.add({0x39, 0x0f, 0x75, 0xfc});  // 1: cmp %ecx, (%rdi); jne 1b
+  buffer_.add({0xff, 0xca, 0x75, 0xfc});  // 2: dec %edx; jne 2b
+  buffer_.add_exit();
+  buffer_.end_function();
+  const PatchReport report =
+      patch(buffer_.finish(), {.ranges = {{.begin = data_.begin(), .end = data_.end()}},
+                               .hooks = {.atomic = on_atomic, .flush = on_flush, .look = on_look}});
+  EXPECT_EQ(report.looks, 1U) << text_of(report);
+  ASSERT_EQ(report.traps.size(), 1U) << text_of(report);
+  EXPECT_EQ(report.traps[0].address, code);
+  machine_.before.general[rcx] = 77;
+  machine_.before.general[rdx] = 3;
+  run(code);
+  EXPECT_EQ(machine_.after.general[rdx], 0U);
+  EXPECT_EQ(hooked.addresses(), (std::vector{address(0), address(0)}));
+}
+
+/// The hook is for shared memory alone, and the instruction itself then runs as it does elsewhere.
+TEST_F(Sites, ALookAtPrivateMemoryIsALoad) {
+  const std::uintptr_t code = buffer_.begin_function();
+  buffer_.add({0x8b, 0x0f, 0x85, 0xc9, 0x74, 0xfa});  // 1: mov (%rdi), %ecx; test %ecx, %ecx; je 1b
+  buffer_.add_exit();
+  buffer_.end_function();
+  patch(buffer_.finish(), {.ranges = {{.begin = data_.begin(), .end = data_.begin() + 8}},
+                           .hooks = {.atomic = on_atomic, .flush = on_flush, .look = on_look}});
+  machine_.before.general[rdi] = address(1);
+  word(1) = 9;
+  run(code);
+  EXPECT_EQ(machine_.after.general[rcx], 9U);
+  EXPECT_EQ(hooked.calls, 0U);
+}
+
 TEST_F(Sites, WrongArgumentsAreRefused) {
   buffer_.begin_function();
   buffer_.add_exit();

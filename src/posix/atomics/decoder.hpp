@@ -1,5 +1,5 @@
 /// \file
-/// What the files that know Zydis share: instruction.cpp, which has it, and reduction.cpp.
+/// What the files that know Zydis share: instruction.cpp, which has it, and those that follow code.
 #pragma once
 
 #include <Zydis/Zydis.h>
@@ -20,5 +20,8 @@ struct DecodedWhole {
 bool decode_whole(std::uintptr_t at, std::size_t bytes_most, DecodedWhole& into) noexcept;
 /// The general register that a name is or is a part of; no_register: none.
 Register number_of(ZydisRegister name) noexcept;
+/// An operand in memory, of an instruction that ends at `end`.
+MemoryOperand operand_of(const DecodedWhole& whole, const ZydisDecodedOperand& operand,
+                         std::uintptr_t end) noexcept;
 
 }  // namespace craton::posix

@@ -108,6 +108,8 @@ void craton_atomics_serve(craton::posix::Registers* registers,
   const int error = errno;
   if (site->kind == SiteKind::flush) {
     site->shared->hooks.flush();
+  } else if (site->kind == SiteKind::look) {
+    craton::posix::serve_look(*site, *registers);
   } else {
     craton::posix::serve_atomic(*site, *registers);
   }
@@ -173,6 +175,12 @@ const void* entry_for_sites() {
   craton_atomics_state_bytes = bytes_of_state(mask, is_compacted);
   return reinterpret_cast<const void*>(is_compacted ? craton_atomics_enter_xsavec
                                                     : craton_atomics_enter_xsave);
+}
+
+void serve_look(const SiteRecord& site, const Registers& registers) noexcept {
+  const std::uintptr_t address = address_of(site.operand, registers);
+  if (site.shared->find(address) != nullptr)
+    site.shared->hooks.look(reinterpret_cast<const void*>(address), site.operand.bytes);
 }
 
 void serve_atomic(const SiteRecord& site, Registers& registers) noexcept {

@@ -26,7 +26,8 @@ struct SiteRecord {
   SiteKind kind = SiteKind::none;
   bool is_exchange = false;
   MemoryOperand operand;
-  Perform perform = nullptr;  ///< made for the instruction, with a PerformState; null for mfence
+  Perform perform = nullptr;  ///< made for the instruction, with a PerformState; null for mfence and looks
+  std::uintptr_t copy = 0;    ///< of a look that traps: where the instruction itself is, and then goes on
   const SharedMemory* shared = nullptr;
   Reduction reduction;
 };
@@ -45,6 +46,9 @@ bool put_off(const SiteRecord& site, PerformState& state, void* target) noexcept
 /// Where code made for sites calls. Any thread.
 /// \throws Error not_supported where the processor or the system has no XSAVE
 const void* entry_for_sites();
+
+/// Before a look.
+void serve_look(const SiteRecord& site, const Registers& registers) noexcept;
 
 /// The operation of an atomic site; on private memory and where the block is native, without the hook.
 void serve_atomic(const SiteRecord& site, Registers& registers) noexcept;

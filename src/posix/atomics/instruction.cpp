@@ -151,20 +151,6 @@ bool is_bit_operation(ZydisMnemonic mnemonic) noexcept {
   return mnemonic == ZYDIS_MNEMONIC_BTC || mnemonic == ZYDIS_MNEMONIC_BTR || mnemonic == ZYDIS_MNEMONIC_BTS;
 }
 
-MemoryOperand operand_of(const ZydisDecodedOperand& operand, const Instruction& instruction) noexcept {
-  const ZydisDecodedOperandMem& memory = operand.mem;
-  MemoryOperand made;
-  made.base = number_of(memory.base);
-  made.index = number_of(memory.index);
-  made.scale = memory.scale;
-  made.displacement = memory.disp.has_displacement ? memory.disp.value : 0;
-  if (made.base == instruction_pointer) made.displacement += static_cast<std::int64_t>(instruction.end());
-  if (memory.segment == ZYDIS_REGISTER_FS) made.segment = SegmentBase::fs;
-  if (memory.segment == ZYDIS_REGISTER_GS) made.segment = SegmentBase::gs;
-  made.bytes = static_cast<std::uint8_t>(operand.size / 8);
-  return made;
-}
-
 void set_encoding(Site& site, const ZydisDecodedInstruction& raw) noexcept {
   const auto& encoded = raw.raw;
   if (has(raw, ZYDIS_ATTRIB_HAS_REX))
@@ -188,6 +174,22 @@ Register number_of(ZydisRegister name) noexcept {
   return whole >= ZYDIS_REGISTER_RAX && whole <= ZYDIS_REGISTER_R15
              ? static_cast<Register>(whole - ZYDIS_REGISTER_RAX)
              : no_register;
+}
+
+MemoryOperand operand_of(const DecodedWhole& whole, const ZydisDecodedOperand& operand,
+                         std::uintptr_t end) noexcept {
+  const ZydisDecodedOperandMem& memory = operand.mem;
+  MemoryOperand made;
+  made.base = number_of(memory.base);
+  made.index = number_of(memory.index);
+  made.scale = memory.scale;
+  made.displacement = memory.disp.has_displacement ? memory.disp.value : 0;
+  if (made.base == instruction_pointer) made.displacement += static_cast<std::int64_t>(end);
+  if (memory.segment == ZYDIS_REGISTER_FS) made.segment = SegmentBase::fs;
+  if (memory.segment == ZYDIS_REGISTER_GS) made.segment = SegmentBase::gs;
+  made.is_address32 = whole.raw.address_width == 32;
+  made.bytes = static_cast<std::uint8_t>(operand.size / 8);
+  return made;
 }
 
 bool decode_whole(std::uintptr_t at, std::size_t bytes_most, DecodedWhole& into) noexcept {
@@ -240,16 +242,17 @@ Site decode_site(const Instruction& instruction) {
     const ZydisDecodedOperand& operand = operands[i];
     if (operand.type == ZYDIS_OPERAND_TYPE_MEMORY) {
       site.has_operand = true;
-      site.operand = operand_of(operand, instruction);
-      site.operand.is_address32 = raw.address_width == 32;
+      site.operand = operand_of(whole, operand, instruction.end());
     } else if (operand.type == ZYDIS_OPERAND_TYPE_REGISTER) {
       const Register number = number_of(operand.reg.value);
       if (number >= general_registers) continue;
       site.registers = static_cast<std::uint16_t>(site.registers | (1U << number));
       if (is_bit_operation(raw.mnemonic)) site.operand.bit_offset = number;
-      if (number == rsp) site.problem = "it changes or stores the stack pointer";
+      if (number == rsp && instruction.site != SiteKind::look)
+        site.problem = "it changes or stores the stack pointer";
     }
   }
+  if (instruction.site == SiteKind::look) return site;  // nobody performs it elsewhere
   if (!site.has_operand || raw.encoding != ZYDIS_INSTRUCTION_ENCODING_LEGACY ||
       raw.opcode_map > ZYDIS_OPCODE_MAP_0F)
     site.problem = "its encoding is not known";
@@ -267,9 +270,7 @@ bool loads_for(const Instruction& instruction, const Site& site) {
   if (!is_load || raw.operand_count < 2 || operands[0].type != ZYDIS_OPERAND_TYPE_REGISTER ||
       operands[1].type != ZYDIS_OPERAND_TYPE_MEMORY)
     return false;
-  MemoryOperand operand = operand_of(operands[1], instruction);
-  operand.is_address32 = raw.address_width == 32;
-  return operand == site.operand;
+  return operand_of(whole, operands[1], instruction.end()) == site.operand;
 }
 
 bool is_filler(const AddressRange& range) noexcept {

@@ -24,7 +24,12 @@ enum class Flow : std::uint8_t {
   away,         ///< nowhere that we know of: ret, ud2, hlt
 };
 
-enum class SiteKind : std::uint8_t { none, atomic, flush };
+enum class SiteKind : std::uint8_t {
+  none,
+  atomic,
+  flush,
+  look,  ///< a plain load of a thread that waits (looks.hpp)
+};
 
 struct Instruction {
   std::uintptr_t address = 0;

@@ -84,6 +84,8 @@ class Made {
   const std::vector<Jump>& jumps() const noexcept { return jumps_; }
   const std::vector<const SiteRecord*>& traps() const noexcept { return traps_; }
   const std::vector<PatchReport::Reason>& reasons() const noexcept { return reasons_; }
+  /// Looks that stay as they are, since no memory is free within 2 GiB.
+  std::size_t looks_left() const noexcept { return looks_left_; }
 
  private:
   SiteRecord& add_record(SiteCode& sites, const Site& site) {
@@ -94,6 +96,7 @@ class Made {
     record.is_exchange = site.is_exchange();
     record.operand = site.operand;
     record.shared = &kept_.shared;
+    if (record.kind == SiteKind::look) return record;
     record.reduction = find_reduction(object_, site, kept_.shared.barrier);
     if (site.has_operand) record.perform = reinterpret_cast<Perform>(sites.add_perform(site));
     return record;
@@ -118,12 +121,25 @@ class Made {
     }
     for (const Step& step : steps) {
       if (step.site == nullptr) continue;
+      if (step.record->kind == SiteKind::look) {
+        ++looks_left_;
+        continue;
+      }
       traps_.push_back(step.record);
       reasons_.push_back({step.instruction.address, "no memory is free within 2 GiB of it"});
     }
   }
   void add_trap(SiteCode& sites, const Instruction& instruction, const char* why) {
-    traps_.push_back(&add_record(sites, decode_site(instruction)));
+    SiteRecord& record = add_record(sites, decode_site(instruction));
+    if (record.kind == SiteKind::look) {
+      code_.forget_misfit();
+      record.copy = sites.add_continuation(instruction);
+      if (!code_.fits()) {
+        ++looks_left_;
+        return;
+      }
+    }
+    traps_.push_back(&record);
     reasons_.push_back({instruction.address, why});
   }
 
@@ -133,6 +149,7 @@ class Made {
   std::vector<Jump> jumps_;
   std::vector<const SiteRecord*> traps_;
   std::vector<PatchReport::Reason> reasons_;
+  std::size_t looks_left_ = 0;
 };
 
 void protect(std::uintptr_t begin, std::uintptr_t end, int protection, const CodeMap& object) {
@@ -188,11 +205,16 @@ PatchReport report_of(const CodeMap& object, const PatchPlan& plan) {
   return report;
 }
 
+std::size_t& count_of(PatchReport& report, SiteKind kind) noexcept {
+  if (kind == SiteKind::look) return report.looks;
+  return kind == SiteKind::flush ? report.flushes : report.atomics;
+}
+
 }  // namespace
 
 PatchReport patch(const CodeMap& object, const SharedMemory& shared) {
   check(object, shared);
-  const PatchPlan plan = Planner(object, shared.barrier).make();
+  const PatchPlan plan = Planner(object, shared).make();
   PatchReport report = report_of(object, plan);
   if (plan.runs.empty() && plan.traps.empty()) return report;
 
@@ -206,11 +228,12 @@ PatchReport patch(const CodeMap& object, const SharedMemory& shared) {
   protect(base, base + bytes, PROT_READ | PROT_EXEC, object);
 
   for (const SiteRecord& record : kept->records) {
-    ++(record.kind == SiteKind::flush ? report.flushes : report.atomics);
+    ++count_of(report, record.kind);
     if (record.reduction.way != Reduction::Way::none) ++report.reductions;
   }
   report.traps = made.reasons();
-  report.jumps = kept->records.size() - report.traps.size();
+  report.looks -= made.looks_left();
+  report.jumps = kept->records.size() - made.looks_left() - report.traps.size();
   keep(std::move(kept));
   if (!made.traps().empty()) catch_traps(made.traps());
   const Writable writable(object);

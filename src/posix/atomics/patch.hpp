@@ -5,9 +5,10 @@
 /// An instruction is overwritten by a jump of 5 bytes to code made for it (site_code.hpp). A shorter one
 /// takes its neighbours with it, where these can be moved and nothing jumps at them (branch_targets.hpp).
 /// Else a breakpoint takes its place (trap.hpp). Those that end reductions can be put off (reduction.hpp).
+/// Where the hooks ask for it, so are loads of threads that wait for others (looks.hpp).
 ///
 /// What this cannot change: code without unwind tables, where it only tells of sites. What it cannot see:
-/// code made at run time, and plain loads and stores, which atomic loads and relaxed stores are.
+/// code made at run time, and other plain loads and stores, which atomic loads and relaxed stores are.
 #pragma once
 
 #include <cstddef>
@@ -33,6 +34,7 @@ struct PatchReport {
   std::size_t unread_bytes = 0;  ///< others, as far as they could not be read either
   std::size_t atomics = 0;       ///< sites of each kind
   std::size_t flushes = 0;
+  std::size_t looks = 0;
   std::size_t reductions = 0;  ///< of the atomics: those whose parts can be put off
   std::size_t jumps = 0;       ///< sites behind a jump
   std::vector<Reason> traps;   ///< sites with a breakpoint

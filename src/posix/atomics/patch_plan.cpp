@@ -57,11 +57,14 @@ const BranchTargets& Planner::targets() {
 
 void Planner::plan_function(std::size_t index) {
   const AddressRange& function = map_.functions[index];
-  if (!may_hold_sites(function)) {
+  std::vector<SupposedLook> looks;
+  if (shared_.hooks.look != nullptr) looks = look_finder_.find(function);
+  if (looks.empty() && !may_hold_sites(function)) {
     plan_.read_bytes += function.end - function.begin;
     return;
   }
-  const Decoded decoded = decode(function);
+  Decoded decoded = decode(function);
+  look_finder_.mark(looks, decoded.instructions);
   plan_.read_bytes += decoded.end - function.begin;
   if (decoded.end != function.end) {
     Instruction unreadable;
@@ -112,6 +115,7 @@ void Planner::plan_site(const AddressRange& function, const std::vector<Instruct
     plan_.untouched.push_back({instruction, site.problem});
     return;
   }
+  if (instruction.site == SiteKind::look && !instruction.is_movable) return;
   if (!SiteCode::can_jump(site)) {
     plan_.traps.push_back({instruction, "its operand is relative to gs"});
     return;
@@ -137,7 +141,7 @@ void Planner::plan_site(const AddressRange& function, const std::vector<Instruct
 /// Compilers make of most operations a load, and a loop of what computes and a compare-exchange. Of those
 /// that are put off nothing is stored.
 void Planner::find_load(const std::vector<Instruction>& all, std::size_t at, const Site& site) {
-  if (find_reduction(map_, site, barrier_).way != Reduction::Way::none) return;
+  if (find_reduction(map_, site, shared_.barrier).way != Reduction::Way::none) return;
   for (std::size_t before = at; before-- > 0 && at - before <= load_before_most && all[before].goes_on();) {
     if (!loads_for(all[before], site)) continue;
     plan_.loads_to_store.push_back(all[before].address);
@@ -155,7 +159,7 @@ bool Planner::try_run(const AddressRange& function, const std::vector<Instructio
     const Instruction& each = all[last];
     if (last != first && targets().is_target(each.address)) return false;
     if (is_entered_inside(each.address, each.end())) return false;
-    if (each.site == SiteKind::none && !each.is_movable) return false;
+    if (each.site != SiteKind::atomic && each.site != SiteKind::flush && !each.is_movable) return false;
     if (each.site == SiteKind::atomic && !can_be_moved(decode_site(each))) return false;
     if (last < site && !each.goes_on()) return false;
     if (last >= site && each.end() - begin >= jump_bytes) break;

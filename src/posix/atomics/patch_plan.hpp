@@ -10,6 +10,8 @@
 #include "posix/atomics/branch_targets.hpp"
 #include "posix/atomics/code_map.hpp"
 #include "posix/atomics/instruction.hpp"
+#include "posix/atomics/looks.hpp"
+#include "posix/atomics/shared_memory.hpp"
 
 namespace craton::posix {
 
@@ -39,8 +41,8 @@ struct PatchPlan {
 /// Reads only.
 class Planner {
  public:
-  /// \param barrier see SharedMemory
-  Planner(const CodeMap& map, const void* barrier) : map_(map), barrier_(barrier) {}
+  Planner(const CodeMap& map, const SharedMemory& shared)
+      : map_(map), shared_(shared), look_finder_(map, shared.pauses) {}
   PatchPlan make();
 
  private:
@@ -57,7 +59,8 @@ class Planner {
   const BranchTargets& targets();
 
   const CodeMap& map_;
-  const void* const barrier_;
+  const SharedMemory& shared_;
+  LookFinder look_finder_;
   std::unique_ptr<BranchTargets> targets_;      // made when a site is too short for a jump
   std::vector<std::uintptr_t> entries_inside_;  // instructions of the function that is being planned
   PatchPlan plan_;

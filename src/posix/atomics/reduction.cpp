@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstring>
 #include <optional>
 #include <span>
 
+#include "posix/atomics/code_reader.hpp"
 #include "posix/atomics/decoder.hpp"
 
 namespace craton::posix {
@@ -21,53 +21,6 @@ using Operation = Arithmetic::Operation;
 std::span<const ZydisDecodedOperand> visible(const DecodedWhole& whole) noexcept {
   return {whole.operands.data(), whole.raw.operand_count_visible};
 }
-
-bool is_memory(const ZydisDecodedOperand& operand) noexcept {
-  return operand.type == ZYDIS_OPERAND_TYPE_MEMORY && operand.mem.type != ZYDIS_MEMOP_TYPE_AGEN;
-}
-
-/// Of the code of an object.
-class CodeReader {
- public:
-  explicit CodeReader(const CodeMap& map) : map_(map) {}
-
-  bool read(std::uintptr_t at, DecodedWhole& into) const noexcept {
-    const auto holds = [at](const CodeMap::Segment& segment) { return segment.holds(at); };
-    const auto segment = std::find_if(map_.code.begin(), map_.code.end(), holds);
-    return segment != map_.code.end() && decode_whole(at, segment->end - at, into);
-  }
-  /// Of a direct branch or call; 0: it is none.
-  static std::uintptr_t target(std::uintptr_t at, const DecodedWhole& whole) noexcept {
-    const auto& immediate = whole.raw.raw.imm[0];
-    return immediate.size != 0 && immediate.is_relative ? at + whole.raw.length + immediate.value.u : 0;
-  }
-  /// Whether a jump or call leads to `function`: directly, or to code that jumps there by an entry of a
-  /// table.
-  bool leads_to(std::uintptr_t at, const DecodedWhole& whole, std::uintptr_t function) const noexcept {
-    const std::uintptr_t direct = target(at, whole);
-    if (direct == function) return true;
-    if (direct == 0) return false;  // what it goes by may be the program's own, and change
-    DecodedWhole stub;
-    std::uintptr_t stub_at = direct;
-    if (read(stub_at, stub) && stub.raw.mnemonic == ZYDIS_MNEMONIC_ENDBR64) stub_at += stub.raw.length;
-    return read(stub_at, stub) && stub.raw.mnemonic == ZYDIS_MNEMONIC_JMP &&
-           entry_of(stub_at, stub) == function;
-  }
-
- private:
-  /// What the fixed place holds that an indirect jump or call goes by; 0: it goes by none of this object.
-  std::uintptr_t entry_of(std::uintptr_t at, const DecodedWhole& whole) const noexcept {
-    const ZydisDecodedOperand& operand = whole.operands[0];
-    if (!is_memory(operand) || operand.mem.base != ZYDIS_REGISTER_RIP) return 0;
-    const std::uintptr_t place = at + whole.raw.length + static_cast<std::uint64_t>(operand.mem.disp.value);
-    std::uintptr_t entry = 0;
-    if (!map_.image.holds(place) || !map_.image.holds(place + sizeof entry - 1)) return 0;
-    std::memcpy(&entry, reinterpret_cast<const void*>(place), sizeof entry);
-    return entry;
-  }
-
-  const CodeMap& map_;
-};
 
 /// Memory that is the thread's own: by the stack pointer, or by a frame pointer.
 class Frame {
@@ -372,10 +325,11 @@ std::optional<Reduction::Meeting> next_meeting(const CodeReader& reader, const F
         return Reduction::Meeting::end;
       case ZYDIS_MNEMONIC_CALL:
         if (holds_kept(written)) return std::nullopt;
-        return reader.leads_to(at, whole, barrier) ? std::optional(Reduction::Meeting::barrier)
-                                                   : std::nullopt;
+        return reader.leads_to(at, whole, {&barrier, 1}) ? std::optional(Reduction::Meeting::barrier)
+                                                         : std::nullopt;
       case ZYDIS_MNEMONIC_JMP:
-        if (reader.leads_to(at, whole, barrier) && !holds_kept(written)) return Reduction::Meeting::barrier;
+        if (reader.leads_to(at, whole, {&barrier, 1}) && !holds_kept(written))
+          return Reduction::Meeting::barrier;
         at = CodeReader::target(at, whole);
         if (at == 0) return std::nullopt;
         continue;

@@ -52,6 +52,9 @@ struct AtomicHooks {
   /// As `atomic`, of an exchange, which compilers make of a sequentially consistent store as well. Null:
   /// `atomic`.
   void (*exchange)(void* address, std::size_t bytes, Perform perform, void* state) = nullptr;
+  /// Called before each look of a thread that waits in a loop of the program's (looks.hpp), at bytes of which
+  /// the first lies in a shared range. May wait a while itself. Null: no looks are sought.
+  void (*look)(const void* address, std::size_t bytes) = nullptr;
 
   auto for_operation(bool is_exchange) const noexcept {
     return is_exchange && exchange != nullptr ? exchange : atomic;
@@ -62,6 +65,8 @@ struct SharedMemory {
   std::vector<SharedRange> ranges;
   AtomicHooks hooks;
   const void* barrier = nullptr;  ///< the function in which threads meet; null: parts are never put off
+  /// Functions that do nothing but let time pass or other threads run: sched_yield, usleep and so on.
+  std::vector<std::uintptr_t> pauses{};
 
   /// The range that holds an address; null if it is private.
   const SharedRange* find(std::uintptr_t address) const noexcept {

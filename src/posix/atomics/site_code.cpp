@@ -126,11 +126,19 @@ std::uintptr_t SiteCode::add_trampoline(std::span<const Step> steps, std::uintpt
       add_call(records[i]);
       add_copy(instruction);
     } else {
-      asides.push_back(add_atomic(*steps[i].site, records[i]));
+      asides.push_back(add_access(*steps[i].site, records[i]));
     }
   }
   if (steps.back().instruction.goes_on()) code_.jump_to(resume);
   for (const Aside& aside : asides) add_aside(aside);
+  return begin;
+}
+
+std::uintptr_t SiteCode::add_continuation(const Instruction& instruction) {
+  code_.align(16, 0xcc);
+  const std::uintptr_t begin = code_.here();
+  add_copy(instruction);
+  code_.jump_to(instruction.end());
   return begin;
 }
 
@@ -210,7 +218,7 @@ void SiteCode::add_restore(const Site& site) {
   code_.pop(address_register);
 }
 
-SiteCode::Aside SiteCode::add_atomic(const Site& site, std::uintptr_t record) {
+SiteCode::Aside SiteCode::add_access(const Site& site, std::uintptr_t record) {
   Aside aside{.site = &site, .to_hook = {}, .inside = {}, .native = 0, .resume = 0, .record = record};
   add_address(site);
   for (const RangeLiterals& range : ranges_) {
@@ -218,7 +226,7 @@ SiteCode::Aside SiteCode::add_atomic(const Site& site, std::uintptr_t record) {
     code_.at_literal(opcode_subtract, scratch_register, range.begin);
     code_.at_literal(opcode_compare, scratch_register, range.bytes);
     const Assembler::Jump jump = code_.jump_if(Condition::below);
-    if (range.has_native_blocks) {
+    if (range.has_native_blocks && site.instruction.site == SiteKind::atomic) {
       aside.inside.push_back({jump, &range});
     } else {
       aside.to_hook.push_back(jump);
@@ -227,8 +235,9 @@ SiteCode::Aside SiteCode::add_atomic(const Site& site, std::uintptr_t record) {
   aside.native = code_.here();
   add_restore(site);
   code_.add_to_stack_pointer(red_zone_bytes);
+  if (site.instruction.site == SiteKind::look) aside.resume = code_.here();
   add_copy(site.instruction);
-  aside.resume = code_.here();
+  if (site.instruction.site == SiteKind::atomic) aside.resume = code_.here();
   return aside;
 }
 

@@ -6,6 +6,7 @@
 ///           no:  the instruction itself
 ///           yes: entry.hpp
 ///       a fence: entry.hpp, then the fence itself
+///       a look: its address ──▶ in a shared range? entry.hpp; then the load itself
 ///       any other: moved here
 ///     and back behind the run.
 ///
@@ -40,6 +41,8 @@ class SiteCode {
   /// \param resume where the program goes on behind the last step
   /// \returns where it begins
   std::uintptr_t add_trampoline(std::span<const Step> steps, std::uintptr_t resume);
+  /// For a look that traps. \returns where the instruction itself is, and then goes on
+  std::uintptr_t add_continuation(const Instruction& instruction);
 
   /// Whether a trampoline can stand for a site; else it must trap.
   static bool can_jump(const Site& site) noexcept { return site.operand.segment != SegmentBase::gs; }
@@ -59,8 +62,8 @@ class SiteCode {
       const RangeLiterals* range;
     };
     std::vector<Inside> inside;
-    std::uintptr_t native;
-    std::uintptr_t resume;
+    std::uintptr_t native;  ///< the instruction itself; registers are still to be restored
+    std::uintptr_t resume;  ///< where the hook goes on: behind the instruction, or at that of a look
     std::uintptr_t record;
   };
 
@@ -68,7 +71,7 @@ class SiteCode {
   void add_copy(const Instruction& instruction);
   void add_address(const Site& site);
   void add_bit_offset(const Site& site);
-  Aside add_atomic(const Site& site, std::uintptr_t record);
+  Aside add_access(const Site& site, std::uintptr_t record);
   void add_restore(const Site& site);
   void add_call(std::uintptr_t record);
   void add_aside(const Aside& aside);

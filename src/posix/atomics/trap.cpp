@@ -46,6 +46,11 @@ void serve(const SiteRecord& site, gregset_t& saved) noexcept {
   for (std::size_t i = 0; i < general_registers; ++i)
     registers.general[i] = static_cast<std::uint64_t>(saved[saved_at[i]]);
   registers.flags = static_cast<std::uint64_t>(saved[REG_EFL]);
+  if (site.kind == SiteKind::look) {
+    serve_look(site, registers);
+    saved[REG_RIP] = static_cast<greg_t>(site.copy);
+    return;
+  }
   if (site.kind == SiteKind::flush) {
     site.shared->hooks.flush();
     if (site.perform == nullptr) {

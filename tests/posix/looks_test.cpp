@@ -1,0 +1,165 @@
+/// \file
+/// Which loops are found to wait for others, and what becomes of their loads.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "code_buffer.hpp"
+#include "posix/atomics/looks.hpp"
+#include "posix/atomics/patch.hpp"
+
+extern "C" {
+[[gnu::visibility("default")]] void form_other();
+}
+void form_other() {}
+
+namespace craton::posix {
+namespace {
+
+std::vector<std::uintptr_t> functions_that_pause() {
+  std::vector<std::uintptr_t> found;
+  for (const char* const name : {"sched_yield", "usleep", "nanosleep"})
+    found.push_back(reinterpret_cast<std::uintptr_t>(::dlsym(RTLD_DEFAULT, name)));
+  return found;
+}
+
+/// An object of forms.
+class LoopForms {
+ public:
+  explicit LoopForms(const std::string& level)
+      : handle_(::dlopen((CRATON_LOOKS_FOLDER "/liblooks" + level + ".so").c_str(), RTLD_NOW | RTLD_LOCAL)) {
+    if (handle_ == nullptr) throw std::runtime_error(::dlerror());
+    map_ = code_map_at(find<const void>("wait_acquire")).value();
+  }
+
+  const CodeMap& map() const { return map_; }
+  template <typename Symbol>
+  Symbol* find(const char* name) const {
+    return reinterpret_cast<Symbol*>(::dlsym(handle_, name));
+  }
+  void set(int value) const { find<void(int)>("set_forms")(value); }
+
+ private:
+  void* handle_;
+  CodeMap map_;
+};
+
+struct Looked {
+  const LoopForms* forms = nullptr;
+  std::size_t calls = 0;
+  std::size_t in_vain = 0;  ///< before somebody ends the wait
+} looked;
+
+void on_form_look(const void* /*address*/, std::size_t bytes) {
+  EXPECT_GT(bytes, 0U);
+  if (looked.calls++ == looked.in_vain) looked.forms->set(3);
+}
+void no_atomic_of_form(void* address, std::size_t /*bytes*/, Perform perform, void* state) {
+  perform(state, address);
+}
+
+/// Patched once, whatever the number of tests.
+const LoopForms& patched(const std::string& level) {
+  static std::map<std::string, LoopForms> all;
+  const auto [found, is_new] = all.try_emplace(level, level);
+  const LoopForms& forms = found->second;
+  if (!is_new) return forms;
+  const PatchReport report =
+      patch(forms.map(), {.ranges = {{forms.map().image.begin, forms.map().image.end}},
+                          .hooks = {.atomic = no_atomic_of_form, .flush = [] {}, .look = on_form_look},
+                          .pauses = functions_that_pause()});
+  EXPECT_GE(report.looks, 18U) << text_of(report);
+  EXPECT_TRUE(report.traps.empty()) << text_of(report);
+  return forms;
+}
+
+class Looks : public testing::TestWithParam<const char*> {};
+
+TEST_P(Looks, AreOfTheLoopsWhoseNameSaysSo) {
+  const LoopForms forms(GetParam());
+  const std::vector<std::uintptr_t> pauses = functions_that_pause();
+  LookFinder finder(forms.map(), pauses);
+  std::map<std::string, std::size_t> looks;
+  for (const AddressRange& function : forms.map().functions) {
+    Dl_info info{};
+    if (::dladdr(reinterpret_cast<const void*>(function.begin), &info) == 0 || info.dli_sname == nullptr)
+      continue;
+    // The compiler may have split it.
+    std::vector<Instruction> all = decode(function).instructions;
+    finder.mark(finder.find(function), all);
+    looks[info.dli_sname] += static_cast<std::size_t>(std::count_if(
+        all.begin(), all.end(), [](const Instruction& each) { return each.site == SiteKind::look; }));
+  }
+  std::size_t waits = 0;
+  std::size_t works = 0;
+  for (const auto& [name, count] : looks) {
+    if (name.starts_with("wait_")) {
+      ++waits;
+      EXPECT_GE(count, 1U) << name;
+    } else if (name.starts_with("work_")) {
+      ++works;
+      EXPECT_EQ(count, 0U) << name;
+    }
+  }
+  EXPECT_EQ(waits, 18U);
+  EXPECT_EQ(works, 14U);
+  EXPECT_GE(looks.at("wait_for_either"), 2U);
+}
+
+/// Runs all that wait.
+template <typename Around>
+void run_all(const LoopForms& forms, const Around& around) {
+  for (const char* const name :
+       {"wait_acquire", "wait_with_pause", "wait_with_yield", "wait_asleep", "wait_asleep_longer",
+        "wait_volatile", "wait_real", "wait_openmp", "wait_backing_off"})
+    around(name, [&] { forms.find<void()>(name)(); });
+  auto* const states = forms.find<std::atomic<int>>("form_states");
+  auto* const node = forms.find<void>("form_node");
+  int result = 0;
+  around("wait_in_array", [&] { forms.find<void(int)>("wait_in_array")(2); });
+  around("wait_for_state", [&] { forms.find<int(void*)>("wait_for_state")(node); });
+  around("wait_for_pointer", [&] { EXPECT_NE(forms.find<void*(void*)>("wait_for_pointer")(node), nullptr); });
+  around("wait_for_sense", [&] { forms.find<void(bool)>("wait_for_sense")(true); });
+  around("wait_patiently", [&] { EXPECT_TRUE(forms.find<bool(int)>("wait_patiently")(100)); });
+  around("wait_for_either",
+         [&] { EXPECT_NE(forms.find<int(void*, void*)>("wait_for_either")(states, states + 1), 0); });
+  around("wait_then_store", [&] { forms.find<void(int*)>("wait_then_store")(&result); });
+  EXPECT_EQ(result, 3);
+  around("wait_for_all", [&] { forms.find<void(void*, int)>("wait_for_all")(states, 2); });
+}
+
+TEST_P(Looks, CallTheHookUntilTheWaitIsOver) {
+  const LoopForms& forms = patched(GetParam());
+  run_all(forms, [&](const char* name, const auto& run) {
+    forms.set(0);
+    looked = {.forms = &forms, .calls = 0, .in_vain = 5};
+    run();
+    EXPECT_GT(looked.calls, 5U) << name;
+  });
+}
+
+/// Also the one look that compilers put before the loop.
+TEST_P(Looks, CallTheHookWhereThereIsNothingToWaitFor) {
+  const LoopForms& forms = patched(GetParam());
+  run_all(forms, [&](const char* name, const auto& run) {
+    forms.set(3);
+    looked = {.forms = &forms};
+    run();
+    EXPECT_GE(looked.calls, 1U) << name;
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(CompiledBy, Looks, testing::Values("O1", "O2", "O3", "Os"),
+                         [](const testing::TestParamInfo<const char*>& tested) {
+                           return std::string(tested.param);
+                         });
+
+}  // namespace
+}  // namespace craton::posix
