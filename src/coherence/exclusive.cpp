@@ -253,6 +253,26 @@ bool Exclusive::run_atomic(SegmentId segment, std::uint64_t offset, FunctionRef<
   }
 }
 
+/// Not through the application view, which may be closed at any moment.
+void Exclusive::wait_while(SegmentId segment, std::uint64_t offset, std::span<const std::byte> seen,
+                           TimeNs deadline_ns) {
+  const SignalSection section;
+  const std::size_t block_bytes = parts_[segment].blocks.block_bytes_;
+  const Place at = place(segment, offset / block_bytes);
+  const std::byte* const bytes = at.segment.data(at.index) + offset % block_bytes;
+  const std::size_t count = std::min(seen.size(), block_bytes - offset % block_bytes);
+  const auto is_other = [&] {
+    const StateGuard guard(at.block.state);
+    if (!at.segment.strong(at.index) || at.copy.changing.load() || at.copy.state < CopyState::shared)
+      return true;
+    for (std::size_t i = 0; i < count; ++i)
+      if (*static_cast<const volatile std::byte*>(bytes + i) != seen[i]) return true;
+    return false;
+  };
+  static_cast<void>(fabric_.wait_until(is_other, deadline_ns));
+  if (fabric_.lost_ranks() != 0) throw_lost(fabric_);
+}
+
 /// Not through the application view: under the state lock the copy stays what it is, and no fault is needed.
 bool Exclusive::update(SegmentId segment, std::uint64_t offset, std::size_t bytes,
                        FunctionRef<void(std::byte* word)> modify) {

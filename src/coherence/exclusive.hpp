@@ -48,6 +48,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/append_only.hpp"
@@ -115,8 +116,13 @@ class Exclusive {
   /// some ten nanoseconds where this rank has the block to write already. Any thread; blocks.
   /// \returns false if the block is weak: nothing was done, LeaseRelease::update does it
   bool run_atomic(SegmentId segment, std::uint64_t offset, FunctionRef<void()> instruction);
-  /// The same for what is no instruction: see LeaseRelease::update, which calls this first. `modify` may be
-  /// called several times, each time on what the word is then.
+  /// Waits while this rank may read a strong block and `seen` is what it holds at `offset`; another rank that
+  /// writes there takes the copy away before. Wakes up at once for that, and sees no later than at the
+  /// deadline what a thread of this rank has written. Any thread. \throws Error peer_lost
+  void wait_while(SegmentId segment, std::uint64_t offset, std::span<const std::byte> seen,
+                  TimeNs deadline_ns);
+  /// As run_atomic(), for what is no instruction: see LeaseRelease::update, which calls this first. `modify`
+  /// may be called several times, each time on what the word is then.
   bool update(SegmentId segment, std::uint64_t offset, std::size_t bytes,
               FunctionRef<void(std::byte* word)> modify);
   /// Of a block that was found strong. Waits until it is no longer about to become so, or weak. Any thread;

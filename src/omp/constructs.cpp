@@ -6,10 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
+#include <span>
 #include <utility>
 
 #include "base/clock.hpp"
-#include "base/function_ref.hpp"
 #include "base/futex.hpp"
 #include "omp/polling.hpp"
 #include "omp/runtime.hpp"
@@ -18,38 +19,52 @@ namespace craton::omp {
 
 namespace {
 
-/// A look of a thread that may be waiting. \param look returns whether it found anything new
-void poll(Runtime& here, FunctionRef<bool()> look) {
-  constinit thread_local Polling polling;
-  const Clock& clock = here.platform().fabric().clock();
-  const TimeNs began_ns = clock.now_ns();
-  const bool found = look();
-  const TimeNs ended_ns = clock.now_ns();
-  if (!polling.is_to_sleep(found, began_ns, ended_ns, here.is_crowded())) return;
-  static constexpr std::atomic<std::uint32_t> never = 0;
-  futex_wait(never, 0, ended_ns + Polling::sleep_ns);
-  polling.woke(clock.now_ns());
-}
+/// A thread that looks again and again for what another does.
+class Looking {
+ public:
+  /// Less than this a thread does between two looks of one wait.
+  static constexpr TimeNs longest_gap_ns = 5'000;
+  static constexpr TimeNs shortest_wait_ns = 50'000;
+  static constexpr TimeNs longest_wait_ns = 1'000'000;
 
-/// What a thread saw when it looked last. Of what is longer, only the beginning.
-struct Seen {
-  const std::byte* address = nullptr;
-  std::array<std::uint8_t, 8> bytes{};
+  /// \param begin of what it has found, at a place of the space
+  /// \returns how long it is to wait for something else to be there; 0: not at all
+  TimeNs found(const std::byte* address, std::span<const std::byte> begin, TimeNs now_ns) noexcept {
+    std::uint64_t value = 0;
+    std::memcpy(&value, begin.data(), begin.size());
+    const bool is_in_vain = address == address_ && value == value_ && now_ns - last_ns_ <= longest_gap_ns;
+    if (!is_in_vain) began_ns_ = now_ns;
+    address_ = address;
+    value_ = value;
+    return is_in_vain ? std::clamp((now_ns - began_ns_) / 8, shortest_wait_ns, longest_wait_ns) : 0;
+  }
+  void ended(TimeNs now_ns) noexcept { last_ns_ = now_ns; }
 
-  bool operator==(const Seen&) const = default;
+ private:
+  const std::byte* address_ = nullptr;
+  std::uint64_t value_ = 0;
+  TimeNs began_ns_ = 0;  ///< to find this value
+  TimeNs last_ns_ = 0;
 };
 
-/// Takes the place's block to read, as a strong one. \returns whether it holds something else than last time
-bool see(space::Space& space, const space::Segment& segment, const std::byte* address, std::size_t bytes) {
-  constinit thread_local Seen last;
-  Seen seen{.address = address};
+/// Takes the place's block to read, as a strong one, and perhaps waits for a change there.
+void see(Platform& platform, const space::Segment& segment, const std::byte* address, std::size_t bytes,
+         bool is_patient) {
+  constinit thread_local Looking looking;
+  std::array<std::byte, sizeof(std::uint64_t)> found{};
+  const std::span<std::byte> begin(found.data(), std::min(bytes, found.size()));
   const auto load = [&] {
-    for (std::size_t i = 0; i < std::min(bytes, seen.bytes.size()); ++i)
-      seen.bytes[i] = std::to_integer<std::uint8_t>(*static_cast<const volatile std::byte*>(address + i));
+    for (std::size_t i = 0; i < begin.size(); ++i)
+      begin[i] = *static_cast<const volatile std::byte*>(address + i);
   };
+  coherence::Exclusive& exclusive = platform.space().exclusive();
   const auto offset = static_cast<std::uint64_t>(address - segment.data());
-  if (!space.exclusive().run_atomic(segment.blocks().id(), offset, load)) load();
-  return std::exchange(last, seen) != seen;
+  if (!exclusive.run_atomic(segment.blocks().id(), offset, load) || !is_patient) return;
+  const Clock& clock = platform.fabric().clock();
+  const TimeNs now_ns = clock.now_ns();
+  const TimeNs wait_ns = looking.found(address, begin, now_ns);
+  if (wait_ns != 0) exclusive.wait_while(segment.blocks().id(), offset, begin, now_ns + wait_ns);
+  looking.ended(wait_ns != 0 ? clock.now_ns() : now_ns);
 }
 
 }  // namespace
@@ -183,18 +198,25 @@ void flush() {
   if (here == nullptr || !here->unlock_publishes()) return;
   here->guard([&] {
     here->platform().flush_output();
-    poll(*here, [&] { return here->platform().space().flush(); });
+    constinit thread_local Polling polling;
+    const Clock& clock = here->platform().fabric().clock();
+    const TimeNs began_ns = clock.now_ns();
+    const bool found = here->platform().space().flush();
+    const TimeNs ended_ns = clock.now_ns();
+    if (!polling.is_to_sleep(found, began_ns, ended_ns, here->is_crowded())) return;
+    static constexpr std::atomic<std::uint32_t> never = 0;
+    futex_wait(never, 0, ended_ns + Polling::sleep_ns);
+    polling.woke(clock.now_ns());
   });
 }
 
-void look(const void* address, std::size_t bytes) {
+void look(const void* address, std::size_t bytes, bool is_patient) {
   Runtime* const here = runtime();
   if (here == nullptr || !here->unlock_publishes()) return;
   here->guard([&] {
-    space::Space& space = here->platform().space();
-    const space::Segment* const segment = space.find(address);
+    const space::Segment* const segment = here->platform().space().find(address);
     if (segment == nullptr) return;
-    poll(*here, [&] { return see(space, *segment, static_cast<const std::byte*>(address), bytes); });
+    see(here->platform(), *segment, static_cast<const std::byte*>(address), bytes, is_patient);
   });
 }
 

@@ -67,8 +67,9 @@ void flush();
 
 /// A thread that waits in a loop of the program's own is about to look at what it waits for, by a plain load.
 /// The block becomes strong, if it is one of the space: who finds there what another rank wrote also finds
-/// what that one had written before, by plain stores as well. Sleeps now and then, where it looks in vain.
-void look(const void* address, std::size_t bytes);
+/// what that one had written before, by plain stores as well. Where it finds again what it found before, and
+/// is patient, it waits for a change: at first 50 us at most, then for longer.
+void look(const void* address, std::size_t bytes, bool is_patient);
 
 /// \param name see Locks
 void lock_critical(const void* name);

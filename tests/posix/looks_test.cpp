@@ -9,6 +9,7 @@
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "code_buffer.hpp"
@@ -54,10 +55,12 @@ class LoopForms {
 struct Looked {
   const LoopForms* forms = nullptr;
   std::size_t calls = 0;
+  std::size_t patient = 0;
   std::size_t in_vain = 0;  ///< before somebody ends the wait
 } looked;
 
-void on_form_look(const void* /*address*/, std::size_t bytes) {
+void on_form_look(const void* /*address*/, std::size_t bytes, bool is_patient) {
+  looked.patient += is_patient;
   EXPECT_GT(bytes, 0U);
   if (looked.calls++ == looked.in_vain) looked.forms->set(3);
 }
@@ -127,7 +130,7 @@ void run_all(const LoopForms& forms, const Around& around) {
   around("wait_for_state", [&] { forms.find<int(void*)>("wait_for_state")(node); });
   around("wait_for_pointer", [&] { EXPECT_NE(forms.find<void*(void*)>("wait_for_pointer")(node), nullptr); });
   around("wait_for_sense", [&] { forms.find<void(bool)>("wait_for_sense")(true); });
-  around("wait_patiently", [&] { EXPECT_TRUE(forms.find<bool(int)>("wait_patiently")(100)); });
+  around("wait_not_for_ever", [&] { EXPECT_TRUE(forms.find<bool(int)>("wait_not_for_ever")(100)); });
   around("wait_for_either",
          [&] { EXPECT_NE(forms.find<int(void*, void*)>("wait_for_either")(states, states + 1), 0); });
   around("wait_then_store", [&] { forms.find<void(int*)>("wait_then_store")(&result); });
@@ -139,9 +142,12 @@ TEST_P(Looks, CallTheHookUntilTheWaitIsOver) {
   const LoopForms& forms = patched(GetParam());
   run_all(forms, [&](const char* name, const auto& run) {
     forms.set(0);
-    looked = {.forms = &forms, .calls = 0, .in_vain = 5};
+    looked = {.forms = &forms, .calls = 0, .patient = 0, .in_vain = 5};
     run();
     EXPECT_GT(looked.calls, 5U) << name;
+    // Of one that has two branches back, each its own loop, not all compilers' code is found to be patient.
+    if (std::string_view(name) == "wait_backing_off") return;
+    EXPECT_EQ(looked.patient, std::string_view(name) == "wait_not_for_ever" ? 0U : looked.calls) << name;
   });
 }
 

@@ -437,7 +437,8 @@ TEST_F(Sites, ExchangesHaveAHookOfTheirOwn) {
 }
 
 /// The second time it finds something.
-void on_look(const void* address, std::size_t bytes) {
+void on_look(const void* address, std::size_t bytes, bool is_patient) {
+  EXPECT_TRUE(is_patient);
   EXPECT_EQ(bytes, 4U);
   hooked.all.at(hooked.calls) = reinterpret_cast<std::uintptr_t>(address);
   if (++hooked.calls == 2) *reinterpret_cast<std::uint32_t*>(hooked.all[0]) = 77;

@@ -180,7 +180,7 @@ const void* entry_for_sites() {
 void serve_look(const SiteRecord& site, const Registers& registers) noexcept {
   const std::uintptr_t address = address_of(site.operand, registers);
   if (site.shared->find(address) != nullptr)
-    site.shared->hooks.look(reinterpret_cast<const void*>(address), site.operand.bytes);
+    site.shared->hooks.look(reinterpret_cast<const void*>(address), site.operand.bytes, site.is_patient);
 }
 
 void serve_atomic(const SiteRecord& site, Registers& registers) noexcept {

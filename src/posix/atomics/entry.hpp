@@ -25,6 +25,7 @@ struct SiteRecord {
   std::uint8_t length = 0;
   SiteKind kind = SiteKind::none;
   bool is_exchange = false;
+  bool is_patient = false;  ///< Instruction::is_patient
   MemoryOperand operand;
   Perform perform = nullptr;  ///< made for the instruction, with a PerformState; null for mfence and looks
   std::uintptr_t copy = 0;    ///< of a look that traps: where the instruction itself is, and then goes on

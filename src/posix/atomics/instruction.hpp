@@ -36,6 +36,7 @@ struct Instruction {
   std::uint8_t length = 0;
   Flow flow = Flow::next;
   SiteKind site = SiteKind::none;
+  bool is_patient = false;       ///< a look: nothing ends its loop but what others do
   bool is_movable = false;       ///< it does the same elsewhere, if its distance or its target is changed
   std::uint8_t condition = 0;    ///< of Flow::conditional, as opcodes number them
   std::uint8_t distance_at = 0;  ///< where in it the distance to its operand is; 0: nowhere

@@ -217,7 +217,7 @@ std::optional<MemoryOperand> loaded_by(const CodeReader& reader, const Instructi
   step = {};
   if (!reader.read(instruction.address, whole)) return std::nullopt;
   step = step_of(reader, instruction.address, whole, {});
-  return step.may_be_in_wait && instruction.site == SiteKind::none ? step.look : std::nullopt;
+  return step.may_be_in_wait ? step.look : std::nullopt;
 }
 
 bool is_same_place(const MemoryOperand& left, const MemoryOperand& right) noexcept {
@@ -238,9 +238,11 @@ class LookFinder::Loop {
   void find_looks(const AddressRange& range, std::vector<SupposedLook>& looks) {
     if (!read(range) || !find_inside()) return;
     follow();
-    if (!waits()) return;
+    const Verdict verdict = judge();
+    if (!verdict.waits) return;
     for (std::size_t i = 0; i < count_; ++i)
-      if (is_inside(i) && is_look(i)) looks.push_back({steps_[i].address, steps_[count_ - 1].address});
+      if (is_inside(i) && is_look(i))
+        looks.push_back({steps_[i].address, steps_[count_ - 1].address, verdict.is_patient});
   }
 
  private:
@@ -343,21 +345,31 @@ class LookFinder::Loop {
     }
   }
 
-  /// Lets time pass; or goes the same way each time until it ends, and that by what its looks find.
-  bool waits() const noexcept {
+  struct Verdict {
+    bool waits = false;
+    bool is_patient = false;
+  };
+
+  /// Waits if it lets time pass; or if it goes the same way each time until it ends, and that by what its
+  /// looks find. Is patient if, whichever way it goes, it ends by that alone.
+  Verdict judge() const noexcept {
+    bool lets_time_pass = false;
     bool ends = false;
     bool is_the_same = true;
+    bool ends_by_others = true;
     for (std::size_t i = 0; i < count_; ++i) {
       if (!is_inside(i)) continue;
       const LoopStep& step = steps_[i];
-      if (step.lets_time_pass) return true;
+      lets_time_pass = lets_time_pass || step.lets_time_pass;
       if (step.target == 0 || !step.goes_on) continue;
-      if ((step.reads & held_[i].earlier).any()) is_the_same = false;
+      const bool is_the_same_here = (step.reads & held_[i].earlier).none();
+      is_the_same = is_the_same && is_the_same_here;
       if (stays(i)) continue;
       ends = true;
-      if ((step.reads & held_[i].seen).none()) is_the_same = false;
+      ends_by_others = ends_by_others && is_the_same_here && (step.reads & held_[i].seen).any();
     }
-    return ends && is_the_same;
+    const bool is_patient = ends && ends_by_others;
+    return {.waits = lets_time_pass || (is_patient && is_the_same), .is_patient = is_patient};
   }
 
   /// Whether both ways of a branch are inside.
@@ -400,15 +412,20 @@ void LookFinder::mark(std::span<const SupposedLook> looks, std::vector<Instructi
   };
   for (const SupposedLook& look : looks) {
     const auto at = find(look.address);
-    if (at == function.end() || find(look.branch) == function.end() || at->site != SiteKind::none) continue;
+    if (at == function.end() || find(look.branch) == function.end()) continue;
+    if (at->site == SiteKind::look && !look.is_patient) continue;  // of a loop inside, or around
     LoopStep step;
     const std::optional<MemoryOperand> place = loaded_by(reader_, *at, step);
     if (!place) continue;
-    at->site = SiteKind::look;
+    const auto mark_it = [&](Instruction& each) {
+      each.site = SiteKind::look;
+      each.is_patient = each.is_patient || look.is_patient;
+    };
+    mark_it(*at);
     if (place->base == instruction_pointer) {
       for (Instruction& each : function) {
         const auto loaded = loaded_by(reader_, each, step);
-        if (loaded && is_same_place(*loaded, *place)) each.site = SiteKind::look;
+        if (loaded && is_same_place(*loaded, *place)) mark_it(each);
       }
       continue;
     }
@@ -418,7 +435,7 @@ void LookFinder::mark(std::span<const SupposedLook> looks, std::vector<Instructi
       --before;
       const auto loaded = loaded_by(reader_, *before, step);
       if (!before->goes_on() || (step.writes & address).any()) break;
-      if (loaded && is_same_place(*loaded, *place)) before->site = SiteKind::look;
+      if (loaded && is_same_place(*loaded, *place)) mark_it(*before);
     }
   }
 }

@@ -32,6 +32,7 @@ namespace craton::posix {
 struct SupposedLook {
   std::uintptr_t address;
   std::uintptr_t branch;  ///< back, at the end of the loop
+  bool is_patient;        ///< see Instruction
 };
 
 /// In the functions of an object. Reads only, as find_reduction().

@@ -94,6 +94,7 @@ class Made {
     record.length = site.instruction.length;
     record.kind = site.instruction.site;
     record.is_exchange = site.is_exchange();
+    record.is_patient = site.instruction.is_patient;
     record.operand = site.operand;
     record.shared = &kept_.shared;
     if (record.kind == SiteKind::look) return record;

@@ -53,8 +53,9 @@ struct AtomicHooks {
   /// `atomic`.
   void (*exchange)(void* address, std::size_t bytes, Perform perform, void* state) = nullptr;
   /// Called before each look of a thread that waits in a loop of the program's (looks.hpp), at bytes of which
-  /// the first lies in a shared range. May wait a while itself. Null: no looks are sought.
-  void (*look)(const void* address, std::size_t bytes) = nullptr;
+  /// the first lies in a shared range. Where the thread is patient, since nothing ends its loop but what
+  /// others do, it may wait a while itself. Null: no looks are sought.
+  void (*look)(const void* address, std::size_t bytes, bool is_patient) = nullptr;
 
   auto for_operation(bool is_exchange) const noexcept {
     return is_exchange && exchange != nullptr ? exchange : atomic;

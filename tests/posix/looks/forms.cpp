@@ -102,8 +102,7 @@ void wait_backing_off() {
     }
   }
 }
-/// Not for ever.
-bool wait_patiently(int most) {
+bool wait_not_for_ever(int most) {
   for (int i = 0; i < most; ++i) {
     if (form_bell.load(std::memory_order_acquire)) return true;
     __builtin_ia32_pause();
