@@ -6,12 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
+#include <optional>
 #include <span>
 #include <utility>
 
 #include "base/clock.hpp"
 #include "base/futex.hpp"
+#include "omp/looking.hpp"
 #include "omp/polling.hpp"
 #include "omp/runtime.hpp"
 
@@ -19,37 +20,11 @@ namespace craton::omp {
 
 namespace {
 
-/// A thread that looks again and again for what another does.
-class Looking {
- public:
-  /// Less than this a thread does between two looks of one wait.
-  static constexpr TimeNs longest_gap_ns = 5'000;
-  static constexpr TimeNs shortest_wait_ns = 50'000;
-  static constexpr TimeNs longest_wait_ns = 1'000'000;
-
-  /// \param begin of what it has found, at a place of the space
-  /// \returns how long it is to wait for something else to be there; 0: not at all
-  TimeNs found(const std::byte* address, std::span<const std::byte> begin, TimeNs now_ns) noexcept {
-    std::uint64_t value = 0;
-    std::memcpy(&value, begin.data(), begin.size());
-    const bool is_in_vain = address == address_ && value == value_ && now_ns - last_ns_ <= longest_gap_ns;
-    if (!is_in_vain) began_ns_ = now_ns;
-    address_ = address;
-    value_ = value;
-    return is_in_vain ? std::clamp((now_ns - began_ns_) / 8, shortest_wait_ns, longest_wait_ns) : 0;
-  }
-  void ended(TimeNs now_ns) noexcept { last_ns_ = now_ns; }
-
- private:
-  const std::byte* address_ = nullptr;
-  std::uint64_t value_ = 0;
-  TimeNs began_ns_ = 0;  ///< to find this value
-  TimeNs last_ns_ = 0;
-};
-
 /// Takes the place's block to read, as a strong one, and perhaps waits for a change there.
 void see(Platform& platform, const space::Segment& segment, const std::byte* address, std::size_t bytes,
-         bool is_patient) {
+         std::optional<std::uint64_t> turn) {
+  // One that writes takes the block away, which ends the wait.
+  constexpr TimeNs longest_wait_ns = 1'000'000;
   constinit thread_local Looking looking;
   std::array<std::byte, sizeof(std::uint64_t)> found{};
   const std::span<std::byte> begin(found.data(), std::min(bytes, found.size()));
@@ -59,10 +34,10 @@ void see(Platform& platform, const space::Segment& segment, const std::byte* add
   };
   coherence::Exclusive& exclusive = platform.space().exclusive();
   const auto offset = static_cast<std::uint64_t>(address - segment.data());
-  if (!exclusive.run_atomic(segment.blocks().id(), offset, load) || !is_patient) return;
+  if (!exclusive.run_atomic(segment.blocks().id(), offset, load) || !turn) return;
   const Clock& clock = platform.fabric().clock();
   const TimeNs now_ns = clock.now_ns();
-  const TimeNs wait_ns = looking.found(address, begin, now_ns);
+  const TimeNs wait_ns = looking.found(*turn, begin, now_ns, longest_wait_ns, 8);
   if (wait_ns != 0) exclusive.wait_while(segment.blocks().id(), offset, begin, now_ns + wait_ns);
   looking.ended(wait_ns != 0 ? clock.now_ns() : now_ns);
 }
@@ -210,13 +185,13 @@ void flush() {
   });
 }
 
-void look(const void* address, std::size_t bytes, bool is_patient) {
+void look(const void* address, std::size_t bytes, std::optional<std::uint64_t> turn) {
   Runtime* const here = runtime();
   if (here == nullptr || !here->unlock_publishes()) return;
   here->guard([&] {
     const space::Segment* const segment = here->platform().space().find(address);
     if (segment == nullptr) return;
-    see(here->platform(), *segment, static_cast<const std::byte*>(address), bytes, is_patient);
+    see(here->platform(), *segment, static_cast<const std::byte*>(address), bytes, turn);
   });
 }
 

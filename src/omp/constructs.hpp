@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "omp/loops.hpp"
@@ -67,9 +68,10 @@ void flush();
 
 /// A thread that waits in a loop of the program's own is about to look at what it waits for, by a plain load.
 /// The block becomes strong, if it is one of the space: who finds there what another rank wrote also finds
-/// what that one had written before, by plain stores as well. Where it finds again what it found before, and
-/// is patient, it waits for a change: at first 50 us at most, then for longer.
-void look(const void* address, std::size_t bytes, bool is_patient);
+/// what that one had written before, by plain stores as well. Where it finds again what it found before in
+/// the same turn (looking.hpp) it waits for a change: at first 50 us at most, then for longer. \param turn
+/// none: it does not wait
+void look(const void* address, std::size_t bytes, std::optional<std::uint64_t> turn);
 
 /// \param name see Locks
 void lock_critical(const void* name);

@@ -10,17 +10,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/function_ref.hpp"
 #include "base/line_writer.hpp"
 #include "base/signal_section.hpp"
 #include "omp/constructs.hpp"
+#include "omp/looking.hpp"
 #include "omp/process.hpp"
 #include "omp/thread.hpp"
 #include "posix/atomics/libatomic.hpp"
@@ -76,6 +79,29 @@ std::vector<std::uintptr_t> pauses() {
     if (function != nullptr) found.push_back(reinterpret_cast<std::uintptr_t>(function));
   }
   return found;
+}
+
+/// On a stack all others publish what they know before the thread may go on by what it found.
+void look_at_stack(SharedProgram& program, const Look& look, Perform perform, void* state) {
+  constexpr TimeNs longest_wait_ns = 5'000'000;  // others can do better than to publish all the time
+  constinit thread_local omp::Looking looking;
+  const Clock& clock = program.fabric().clock();
+  const auto waits = [&](std::span<const std::byte> found) -> TimeNs {
+    return look.is_patient ? looking.found(look.turn, found, clock.now_ns(), longest_wait_ns, 2) : 0;
+  };
+  program.stack_atomics().look(look.address, look.bytes, waits,
+                               [&](void* target) { perform(state, target); });
+  looking.ended(clock.now_ns());
+}
+
+void run_look(const Look& look, Perform perform, void* state) {
+  SharedProgram& program = *shared_program();
+  if (program.others_run() && !program.stack_segment().contains(look.address)) {
+    omp::look(look.address, look.bytes, look.is_patient ? std::optional(look.turn) : std::nullopt);
+  } else if (program.others_run() && perform != nullptr) {
+    return guarded(program, [&] { look_at_stack(program, look, perform, state); });
+  }
+  if (perform != nullptr) perform(state, look.address);
 }
 
 void run_locked(void* address, FunctionRef<void()> body) {
@@ -172,7 +198,7 @@ void patch_program(SharedProgram& program) {
                   .may_put_off = &may_put_off,
                   .put_off = &put_off,
                   .exchange = &run_exchange,
-                  .look = &omp::look};
+                  .look = &run_look};
   shared.pauses = pauses();
   shared.barrier = reinterpret_cast<const void*>(&GOMP_barrier);
   for (const AddressSpan& span : few_spans(program.shared_spans()))

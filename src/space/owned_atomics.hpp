@@ -10,8 +10,10 @@
 ///                    be seen, all other ranks have acquired what this one knows. A message to each, whose
 ///                    thread acquires, and an answer. Not where it leaves the word as it is, as that of a
 ///                    thread does which waits for a lock.
+///     a look         of a thread that waits may find a plain store, which nobody saw: so all others publish
+///                    what they know after it was made and before it counts, and this rank acquires that.
 ///
-/// Not ordered: what is looked for by plain loads and changed by other instructions than exchanges.
+/// Not ordered: plain loads but looks that find other changes than exchanges.
 ///
 /// Threads: any that may fault; not in handlers of messages. Errors: peer_lost, not_supported as
 /// OwnedSegment::run_atomic, out_of_resources where a rank cannot start its thread.
@@ -22,9 +24,11 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "base/function_ref.hpp"
 #include "fabric/fabric.hpp"
 #include "space/owned_segment.hpp"
@@ -50,13 +54,20 @@ class OwnedAtomics {
   /// The same of an exchange. Blocks until all others have answered, too.
   void exchange(void* address, std::size_t bytes, FunctionRef<void(void* target)> instruction);
 
+  /// A load of at most 8 bytes, by a thread that looks for what others write there. Blocks until all others
+  /// have answered. \param waits says, of what is found at first, for how long it is worth while to wait for
+  /// something else to be there \param load does it, perhaps on a copy
+  void look(void* address, std::size_t bytes, FunctionRef<TimeNs(std::span<const std::byte> found)> waits,
+            FunctionRef<void(void* target)> load);
+
   /// The strong blocks: nothing for the program.
   const std::byte* order() const noexcept { return order_; }
 
  private:
-  enum class Kind : std::uint32_t { learn, renew, answer, refusal };
+  enum class Kind : std::uint32_t { learn, show, renew, answer, refusal };
   struct Asked {
     std::atomic<bool> to_learn{false};  ///< by this rank
+    std::atomic<bool> to_show{false};
   };
 
   void in_order(const void* address, FunctionRef<void()> instruction);
@@ -64,6 +75,8 @@ class OwnedAtomics {
   template <typename Word>
   bool try_exchange_word(void* address, FunctionRef<void(void* target)> instruction);
   void tell_all();
+  void ask_all();
+  void question_all(Kind kind);
   void tell_those_with_copies(const void* address);
   void send(fabric::Rank rank, Kind kind) noexcept;
   static void arrived(void* self, fabric::Rank source, const std::byte* payload, std::size_t bytes) noexcept;

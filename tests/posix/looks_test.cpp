@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <future>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -59,10 +62,11 @@ struct Looked {
   std::size_t in_vain = 0;  ///< before somebody ends the wait
 } looked;
 
-void on_form_look(const void* /*address*/, std::size_t bytes, bool is_patient) {
-  looked.patient += is_patient;
-  EXPECT_GT(bytes, 0U);
+void on_form_look(const Look& look, Perform perform, void* state) {
+  looked.patient += look.is_patient;
+  EXPECT_GT(look.bytes, 0U);
   if (looked.calls++ == looked.in_vain) looked.forms->set(3);
+  if (perform != nullptr) perform(state, look.address);
 }
 void no_atomic_of_form(void* address, std::size_t /*bytes*/, Perform perform, void* state) {
   perform(state, address);
@@ -79,7 +83,7 @@ const LoopForms& patched(const std::string& level) {
                           .hooks = {.atomic = no_atomic_of_form, .flush = [] {}, .look = on_form_look},
                           .pauses = functions_that_pause()});
   EXPECT_GE(report.looks, 18U) << text_of(report);
-  EXPECT_TRUE(report.traps.empty()) << text_of(report);
+  EXPECT_LE(report.traps.size(), 1U) << text_of(report);
   return forms;
 }
 
@@ -100,32 +104,48 @@ TEST_P(Looks, AreOfTheLoopsWhoseNameSaysSo) {
     looks[info.dli_sname] += static_cast<std::size_t>(std::count_if(
         all.begin(), all.end(), [](const Instruction& each) { return each.site == SiteKind::look; }));
   }
+  // Without optimisation what is no instruction's operand but a function's is not seen.
+  const bool is_optimised = std::string_view(GetParam()) != "O0";
+  const std::set<std::string> plain = {"wait_volatile", "wait_real",       "wait_openmp",
+                                       "wait_builtin",  "wait_builtin_at", "wait_until_counted"};
   std::size_t waits = 0;
   std::size_t works = 0;
   for (const auto& [name, count] : looks) {
     if (name.starts_with("wait_")) {
       ++waits;
-      EXPECT_GE(count, 1U) << name;
+      EXPECT_GE(count, is_optimised || plain.count(name) != 0 ? 1U : 0U) << name;
     } else if (name.starts_with("work_")) {
       ++works;
       EXPECT_EQ(count, 0U) << name;
     }
   }
-  EXPECT_EQ(waits, 18U);
+  EXPECT_EQ(waits, 21U);
   EXPECT_EQ(works, 14U);
-  EXPECT_GE(looks.at("wait_for_either"), 2U);
+  EXPECT_GE(looks.at("wait_for_either"), is_optimised ? 2U : 0U);
 }
 
-/// Runs all that wait.
+/// Runs all that wait. One whose looks are not found would wait for ever: it ends after some seconds, without
+/// having called the hook.
 template <typename Around>
-void run_all(const LoopForms& forms, const Around& around) {
+void run_all(const LoopForms& forms, const Around& around_one) {
+  const auto around = [&](const char* name, const auto& run) {
+    std::promise<void> over;
+    const auto rescue = std::async(std::launch::async, [&, is_over = over.get_future()] {
+      while (is_over.wait_for(std::chrono::seconds(5)) != std::future_status::ready) forms.set(3);
+    });
+    around_one(name, run);
+    over.set_value();
+  };
   for (const char* const name :
        {"wait_acquire", "wait_with_pause", "wait_with_yield", "wait_asleep", "wait_asleep_longer",
-        "wait_volatile", "wait_real", "wait_openmp", "wait_backing_off"})
+        "wait_volatile", "wait_real", "wait_openmp", "wait_builtin", "wait_backing_off"})
     around(name, [&] { forms.find<void()>(name)(); });
   auto* const states = forms.find<std::atomic<int>>("form_states");
   auto* const node = forms.find<void>("form_node");
   int result = 0;
+  around("wait_builtin_at",
+         [&] { forms.find<void(int*, int)>("wait_builtin_at")(forms.find<int>("form_plain"), 3); });
+  around("wait_until_counted", [&] { forms.find<void(int)>("wait_until_counted")(3); });
   around("wait_in_array", [&] { forms.find<void(int)>("wait_in_array")(2); });
   around("wait_for_state", [&] { forms.find<int(void*)>("wait_for_state")(node); });
   around("wait_for_pointer", [&] { EXPECT_NE(forms.find<void*(void*)>("wait_for_pointer")(node), nullptr); });
@@ -138,7 +158,9 @@ void run_all(const LoopForms& forms, const Around& around) {
   around("wait_for_all", [&] { forms.find<void(void*, int)>("wait_for_all")(states, 2); });
 }
 
-TEST_P(Looks, CallTheHookUntilTheWaitIsOver) {
+class OptimisedLooks : public testing::TestWithParam<const char*> {};
+
+TEST_P(OptimisedLooks, CallTheHookUntilTheWaitIsOver) {
   const LoopForms& forms = patched(GetParam());
   run_all(forms, [&](const char* name, const auto& run) {
     forms.set(0);
@@ -152,7 +174,7 @@ TEST_P(Looks, CallTheHookUntilTheWaitIsOver) {
 }
 
 /// Also the one look that compilers put before the loop.
-TEST_P(Looks, CallTheHookWhereThereIsNothingToWaitFor) {
+TEST_P(OptimisedLooks, CallTheHookWhereThereIsNothingToWaitFor) {
   const LoopForms& forms = patched(GetParam());
   run_all(forms, [&](const char* name, const auto& run) {
     forms.set(3);
@@ -162,7 +184,11 @@ TEST_P(Looks, CallTheHookWhereThereIsNothingToWaitFor) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(CompiledBy, Looks, testing::Values("O1", "O2", "O3", "Os"),
+INSTANTIATE_TEST_SUITE_P(CompiledBy, OptimisedLooks, testing::Values("O1", "O2", "O3", "Os"),
+                         [](const testing::TestParamInfo<const char*>& tested) {
+                           return std::string(tested.param);
+                         });
+INSTANTIATE_TEST_SUITE_P(CompiledBy, Looks, testing::Values("O0", "O1", "O2", "O3", "Os"),
                          [](const testing::TestParamInfo<const char*>& tested) {
                            return std::string(tested.param);
                          });

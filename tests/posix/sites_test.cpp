@@ -19,6 +19,7 @@ namespace {
 // What the hooks of all tests do.
 struct Hooked {
   std::array<std::uintptr_t, 8> all{};  // no vector: it is filled in signal handlers
+  std::array<std::uint64_t, 8> turns{};
   std::size_t calls = 0;
   int flushes = 0;
   void (*first)(void* address) = nullptr;  // before the operation
@@ -437,14 +438,20 @@ TEST_F(Sites, ExchangesHaveAHookOfTheirOwn) {
 }
 
 /// The second time it finds something.
-void on_look(const void* address, std::size_t bytes, bool is_patient) {
-  EXPECT_TRUE(is_patient);
-  EXPECT_EQ(bytes, 4U);
-  hooked.all.at(hooked.calls) = reinterpret_cast<std::uintptr_t>(address);
+void on_look(const Look& look, Perform perform, void* state) {
+  EXPECT_TRUE(look.is_patient);
+  hooked.turns.at(hooked.calls) = look.turn;
+  EXPECT_EQ(look.bytes, 4U);
+  hooked.all.at(hooked.calls) = reinterpret_cast<std::uintptr_t>(look.address);
   if (++hooked.calls == 2) *reinterpret_cast<std::uint32_t*>(hooked.all[0]) = 77;
+  if (perform == nullptr) return;
+  // On a copy.
+  std::array<std::byte, 4> copy{};
+  std::memcpy(copy.data(), look.address, copy.size());
+  perform(state, copy.data());
 }
 
-TEST_F(Sites, ALookIsALoadBehindItsHook) {
+TEST_F(Sites, ALookIsDoneByItsHook) {
   const std::uintptr_t code = buffer_.begin_function();
   buffer_.add({0x8b, 0x0f, 0x85, 0xc9, 0x74, 0xfa});  // 1: mov (%rdi), %ecx; test %ecx, %ecx; je 1b
   buffer_.add({0x8b, 0x16});                          // mov (%rsi), %edx
@@ -459,6 +466,14 @@ TEST_F(Sites, ALookIsALoadBehindItsHook) {
   run(code);
   EXPECT_EQ(machine_.after.general[rcx], 77U);
   EXPECT_EQ(hooked.addresses(), (std::vector{address(0), address(0)}));
+  EXPECT_EQ(hooked.turns[0], hooked.turns[1]);
+  // With something else in a register the thread has come to the loop again.
+  const std::uint64_t before = hooked.turns[0];
+  hooked.calls = 0;
+  word(0) = 0;
+  ++machine_.before.general[rbx];
+  run(code);
+  EXPECT_NE(hooked.turns[0], before);
 }
 
 TEST_F(Sites, ALookMayTrap) {
@@ -478,6 +493,26 @@ TEST_F(Sites, ALookMayTrap) {
   run(code);
   EXPECT_EQ(machine_.after.general[rdx], 0U);
   EXPECT_EQ(hooked.addresses(), (std::vector{address(0), address(0)}));
+}
+
+/// Of one that cannot be done elsewhere the hook is told before.
+TEST_F(Sites, ALookIsDoneBehindItsHook) {
+  const std::uintptr_t code = buffer_.begin_function();
+  buffer_.add({0x0f, 0xba, 0x27, 0x00, 0x73, 0xfa});  // 1: btl $0, (%rdi); jae 1b
+  buffer_.add({0x0f, 0xba, 0x26, 0x00, 0x73, 0xfa});  // 2: btl $0, (%rsi); 3: jae 2b
+  buffer_.add({0xff, 0xca, 0x75, 0xfa});              // dec %edx; jne 3b
+  buffer_.add_exit();
+  buffer_.end_function();
+  const PatchReport report =
+      patch(buffer_.finish(), {.ranges = {{.begin = data_.begin(), .end = data_.end()}},
+                               .hooks = {.atomic = on_atomic, .flush = on_flush, .look = on_look}});
+  EXPECT_EQ(report.looks, 2U) << text_of(report);
+  EXPECT_EQ(report.traps.size(), 1U) << text_of(report);
+  machine_.before.general[rdx] = 1;
+  word(1) = 1;
+  run(code);
+  EXPECT_EQ(machine_.after.general[rdx], 0U);
+  EXPECT_EQ(hooked.addresses(), (std::vector{address(0), address(0), address(1)}));
 }
 
 /// The hook is for shared memory alone, and the instruction itself then runs as it does elsewhere.

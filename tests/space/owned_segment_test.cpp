@@ -259,6 +259,30 @@ void stores_tell_all(RankSpace& rank) {
   guarded.end(rank);
 }
 
+// A plain store by one rank after the other, that all others look for.
+void looks_learn(RankSpace& rank) {
+  Guarded guarded(rank);
+  for (std::uint64_t round = 1; round <= 20; ++round) {
+    if (rank.rank() == round % rank.size()) {
+      guarded.data = round;
+      guarded.word = round;
+    } else {
+      std::uint64_t found = 0;
+      while (found != round) {
+        const auto waits = [&](std::span<const std::byte> first) -> TimeNs {
+          rank.check(first.size() == sizeof found, "a look at other bytes");
+          return round % 2 == 0 ? 1'000'000 : 0;
+        };
+        guarded.atomics.look(const_cast<std::uint64_t*>(&guarded.word), sizeof found, waits,
+                             [&](void* target) { std::memcpy(&found, target, sizeof found); });
+      }
+      rank.check(guarded.data == round, said("data before a flag", guarded.data, round));
+    }
+    rank.space.barrier().wait();
+  }
+  guarded.end(rank);
+}
+
 /// A job of one rank that has its words' atomics done by processors or by a network card: of a card's, only
 /// the fabric can tell which they are.
 class LoneFabric final : public fabric::Fabric {
@@ -416,16 +440,14 @@ TEST_P(OwnedSegments, Hold) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, OwnedSegments,
-    testing::Combine(testing::Values(Case{"OwnersWrite", &owners_write},
-                                     Case{"NeighbouringBytes", &all_write_neighbouring_bytes},
-                                     Case{"MutexOrders", &mutex_orders},
-                                     Case{"PartsAndBlocks", &threads_acquire_parts_and_blocks},
-                                     Case{"Atomics", &atomics_are_exact},
-                                     Case{"WhoIsOvertakenLearns", &who_is_overtaken_learns},
-                                     Case{"WhoComesNextLearns", &who_comes_next_learns},
-                                     Case{"StoresTellAll", &stores_tell_all},
-                                     Case{"KernelWrites", &kernel_writes_at_the_owner}),
-                     testing::ValuesIn(machines), testing::Values(Rank{2}, Rank{3})),
+    testing::Combine(
+        testing::Values(
+            Case{"OwnersWrite", &owners_write}, Case{"NeighbouringBytes", &all_write_neighbouring_bytes},
+            Case{"MutexOrders", &mutex_orders}, Case{"PartsAndBlocks", &threads_acquire_parts_and_blocks},
+            Case{"Atomics", &atomics_are_exact}, Case{"WhoIsOvertakenLearns", &who_is_overtaken_learns},
+            Case{"WhoComesNextLearns", &who_comes_next_learns}, Case{"StoresTellAll", &stores_tell_all},
+            Case{"LooksLearn", &looks_learn}, Case{"KernelWrites", &kernel_writes_at_the_owner}),
+        testing::ValuesIn(machines), testing::Values(Rank{2}, Rank{3})),
     [](const auto& param) {
       return std::string(std::get<0>(param.param).name) + "_" + std::get<1>(param.param).name + "_" +
              std::to_string(std::get<2>(param.param));

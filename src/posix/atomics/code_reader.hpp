@@ -27,8 +27,8 @@ class CodeReader {
     const auto& immediate = whole.raw.raw.imm[0];
     return immediate.size != 0 && immediate.is_relative ? at + whole.raw.length + immediate.value.u : 0;
   }
-  /// Whether a jump or call leads to one of some functions: directly, or to code that jumps there by an entry
-  /// of a table.
+  /// Whether a jump or call leads to one of some functions: directly, or to code that jumps there, also by an
+  /// entry of a table.
   bool leads_to(std::uintptr_t at, const DecodedWhole& whole,
                 std::span<const std::uintptr_t> functions) const noexcept;
 
@@ -36,6 +36,17 @@ class CodeReader {
   std::uintptr_t passed_on_to(std::uintptr_t stub_at) const noexcept;
 
   const CodeMap& map_;
+};
+
+/// Memory that is the thread's own: by the stack pointer, or by a frame pointer.
+class Frame {
+ public:
+  /// \param function null: of which nothing is known
+  Frame(const CodeReader& reader, const AddressRange* function) noexcept;
+  bool holds(const ZydisDecodedOperand& operand) const noexcept;
+
+ private:
+  bool has_pointer_ = false;
 };
 
 }  // namespace craton::posix

@@ -2,6 +2,7 @@
 
 #include <cpuid.h>
 
+#include <bit>
 #include <cerrno>
 #include <cstddef>
 
@@ -177,10 +178,31 @@ const void* entry_for_sites() {
                                                     : craton_atomics_enter_xsave);
 }
 
-void serve_look(const SiteRecord& site, const Registers& registers) noexcept {
+namespace {
+
+std::uint64_t turn_of(const SiteRecord& site, const Registers& registers) noexcept {
+  constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;
+  std::uint64_t turn = site.address;
+  for (const std::uint64_t value : registers.general) turn = (std::rotl(turn, 29) ^ value) * odd;
+  return turn;
+}
+
+}  // namespace
+
+void serve_look(const SiteRecord& site, Registers& registers) noexcept {
   const std::uintptr_t address = address_of(site.operand, registers);
-  if (site.shared->find(address) != nullptr)
-    site.shared->hooks.look(reinterpret_cast<const void*>(address), site.operand.bytes, site.is_patient);
+  auto* const target = reinterpret_cast<void*>(address);
+  PerformState state{.before = registers, .after = registers};
+  if (site.shared->find(address) != nullptr) {
+    const Look look{.address = target,
+                    .bytes = site.operand.bytes,
+                    .is_patient = site.is_patient,
+                    .turn = turn_of(site, registers)};
+    site.shared->hooks.look(look, site.perform, &state);
+  } else if (site.perform != nullptr) {
+    site.perform(&state, target);
+  }
+  registers = state.after;
 }
 
 void serve_atomic(const SiteRecord& site, Registers& registers) noexcept {

@@ -27,8 +27,8 @@ struct SiteRecord {
   bool is_exchange = false;
   bool is_patient = false;  ///< Instruction::is_patient
   MemoryOperand operand;
-  Perform perform = nullptr;  ///< made for the instruction, with a PerformState; null for mfence and looks
-  std::uintptr_t copy = 0;    ///< of a look that traps: where the instruction itself is, and then goes on
+  Perform perform = nullptr;  ///< made for the instruction, with a PerformState; null: none can be
+  std::uintptr_t copy = 0;    ///< of a look that traps, without `perform`: where the instruction itself is
   const SharedMemory* shared = nullptr;
   Reduction reduction;
 };
@@ -48,8 +48,8 @@ bool put_off(const SiteRecord& site, PerformState& state, void* target) noexcept
 /// \throws Error not_supported where the processor or the system has no XSAVE
 const void* entry_for_sites();
 
-/// Before a look.
-void serve_look(const SiteRecord& site, const Registers& registers) noexcept;
+/// A look; one without `perform` is still to be done afterwards.
+void serve_look(const SiteRecord& site, Registers& registers) noexcept;
 
 /// The operation of an atomic site; on private memory and where the block is native, without the hook.
 void serve_atomic(const SiteRecord& site, Registers& registers) noexcept;

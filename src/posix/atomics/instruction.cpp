@@ -176,6 +176,27 @@ Register number_of(ZydisRegister name) noexcept {
              : no_register;
 }
 
+namespace {
+
+/// A load into general registers or flags that its encoding shows in full.
+bool is_plain_load(const DecodedWhole& whole) noexcept {
+  const ZydisDecodedInstruction& raw = whole.raw;
+  if (raw.encoding != ZYDIS_INSTRUCTION_ENCODING_LEGACY || raw.opcode_map > ZYDIS_OPCODE_MAP_0F) return false;
+  switch (raw.mnemonic) {
+    case ZYDIS_MNEMONIC_MOV:
+    case ZYDIS_MNEMONIC_MOVZX:
+    case ZYDIS_MNEMONIC_MOVSX:
+    case ZYDIS_MNEMONIC_MOVSXD:
+    case ZYDIS_MNEMONIC_CMP:
+    case ZYDIS_MNEMONIC_TEST:
+      return has(raw, ZYDIS_ATTRIB_HAS_MODRM);
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
 MemoryOperand operand_of(const DecodedWhole& whole, const ZydisDecodedOperand& operand,
                          std::uintptr_t end) noexcept {
   const ZydisDecodedOperandMem& memory = operand.mem;
@@ -248,11 +269,13 @@ Site decode_site(const Instruction& instruction) {
       if (number >= general_registers) continue;
       site.registers = static_cast<std::uint16_t>(site.registers | (1U << number));
       if (is_bit_operation(raw.mnemonic)) site.operand.bit_offset = number;
-      if (number == rsp && instruction.site != SiteKind::look)
-        site.problem = "it changes or stores the stack pointer";
+      if (number == rsp) site.problem = "it changes or stores the stack pointer";
     }
   }
-  if (instruction.site == SiteKind::look) return site;  // nobody performs it elsewhere
+  if (instruction.site == SiteKind::look) {
+    if (!is_plain_load(whole)) site.problem = "it can be done in its place only";
+    return site;
+  }
   if (!site.has_operand || raw.encoding != ZYDIS_INSTRUCTION_ENCODING_LEGACY ||
       raw.opcode_map > ZYDIS_OPCODE_MAP_0F)
     site.problem = "its encoding is not known";

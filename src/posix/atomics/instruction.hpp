@@ -64,7 +64,7 @@ struct Site {
   std::uint8_t register_field = 0;
   std::uint8_t immediate_bytes = 0;
   std::array<std::uint8_t, 8> immediate{};
-  const char* problem = nullptr;  ///< why nothing can be done for it; null: something can
+  const char* problem = nullptr;  ///< why it cannot be done elsewhere; null: it can
 
   bool is_exchange() const noexcept { return !is_two_byte && (opcode & 0xfe) == 0x86; }
   bool is_compare_exchange() const noexcept { return is_two_byte && (opcode & 0xfe) == 0xb0; }

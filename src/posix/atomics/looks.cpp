@@ -14,12 +14,14 @@ namespace {
 // ---- What an instruction does
 
 // Registers in the parts that instructions write without the rest: the two lowest bytes of a general one and
-// what is above; the flags; vectors.
+// what is above; the flags; vectors. And places of the function's frame.
 constexpr std::size_t parts_a_register = 3;
 constexpr std::size_t flags_part = parts_a_register * general_registers;
 constexpr std::size_t first_vector_part = flags_part + 1;
 constexpr std::size_t vector_registers_most = 32;
-using Parts = std::bitset<first_vector_part + vector_registers_most>;
+constexpr std::size_t first_place_part = first_vector_part + vector_registers_most;
+constexpr std::size_t places_most = 24;
+using Parts = std::bitset<first_place_part + places_most>;
 
 /// \returns false for registers that are not followed
 bool add_parts(ZydisRegister name, Parts& parts) noexcept {
@@ -58,7 +60,7 @@ Parts changed_by_calls() noexcept {
   Parts parts;
   for (const Register name : {rax, rcx, rdx, rsi, rdi, r8, r9, r10, r11})
     for (std::size_t i = 0; i < parts_a_register; ++i) parts.set(parts_a_register * name + i);
-  for (std::size_t i = flags_part; i < parts.size(); ++i) parts.set(i);
+  for (std::size_t i = flags_part; i < first_place_part; ++i) parts.set(i);
   return parts;
 }
 
@@ -72,6 +74,38 @@ Parts parts_of(const MemoryOperand& operand) noexcept {
 }
 
 }  // namespace
+
+/// The places of a frame that a loop uses, where compilers keep what they keep in registers otherwise.
+class LoopPlaces {
+ public:
+  void begin(const Frame& frame) noexcept {
+    frame_ = &frame;
+    count_ = 0;
+  }
+  bool are_of(const ZydisDecodedOperand& operand) const noexcept { return frame_->holds(operand); }
+  /// \returns false for one that overlaps another, or is one too many
+  bool add(const MemoryOperand& place, Parts& parts) noexcept {
+    const auto end = known_.begin() + static_cast<std::ptrdiff_t>(count_);
+    const auto found = std::find(known_.begin(), end, place);
+    if (found != end) {
+      parts.set(first_place_part + static_cast<std::size_t>(found - known_.begin()));
+      return true;
+    }
+    const auto overlaps = [&](const MemoryOperand& other) {
+      return other.base == place.base && other.displacement < place.displacement + place.bytes &&
+             place.displacement < other.displacement + other.bytes;
+    };
+    if (count_ == places_most || std::any_of(known_.begin(), end, overlaps)) return false;
+    known_[count_] = place;
+    parts.set(first_place_part + count_++);
+    return true;
+  }
+
+ private:
+  const Frame* frame_ = nullptr;
+  std::array<MemoryOperand, places_most> known_;
+  std::size_t count_ = 0;
+};
 
 /// What an instruction of a loop does.
 struct LoopStep {
@@ -136,18 +170,25 @@ bool makes_zero(const DecodedWhole& whole) noexcept {
   }
 }
 
-void add_memory(const DecodedWhole& whole, const ZydisDecodedOperand& operand, LoopStep& step) noexcept {
+void add_memory(const DecodedWhole& whole, const ZydisDecodedOperand& operand, LoopPlaces& places,
+                LoopStep& step) noexcept {
   add_parts(operand.mem.base, step.reads);
   if (!add_parts(operand.mem.index, step.reads)) step.may_be_in_wait = false;
   if (operand.mem.type == ZYDIS_MEMOP_TYPE_AGEN) return;
-  if (operand.mem.type != ZYDIS_MEMOP_TYPE_MEM || (operand.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0) {
+  const MemoryOperand used = operand_of(whole, operand, step.end);
+  const bool is_written = (operand.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0;
+  const bool is_read =
+      (operand.actions & (ZYDIS_OPERAND_ACTION_MASK_READ | ZYDIS_OPERAND_ACTION_CONDWRITE)) != 0;
+  if (operand.mem.type != ZYDIS_MEMOP_TYPE_MEM) {
     step.may_be_in_wait = false;
-    return;
+  } else if (places.are_of(operand)) {
+    if (is_read && !places.add(used, step.reads)) step.may_be_in_wait = false;
+    if (is_written && !places.add(used, step.writes)) step.may_be_in_wait = false;
+  } else if (is_written) {
+    step.may_be_in_wait = false;
+  } else if (used.segment == SegmentBase::none && used.bytes != 0) {
+    step.look = used;
   }
-  const MemoryOperand loaded = operand_of(whole, operand, step.end);
-  // Of the thread's own, or of its frame.
-  const bool is_own = loaded.segment != SegmentBase::none || loaded.base == rsp;
-  if (!is_own && loaded.bytes != 0) step.look = loaded;
 }
 
 void add_register(const ZydisDecodedOperand& operand, LoopStep& step) noexcept {
@@ -159,7 +200,7 @@ void add_register(const ZydisDecodedOperand& operand, LoopStep& step) noexcept {
 }
 
 LoopStep step_of(const CodeReader& reader, std::uintptr_t at, const DecodedWhole& whole,
-                 std::span<const std::uintptr_t> pauses) noexcept {
+                 std::span<const std::uintptr_t> pauses, LoopPlaces& places) noexcept {
   const ZydisDecodedInstruction& raw = whole.raw;
   LoopStep step;
   step.address = at;
@@ -190,7 +231,7 @@ LoopStep step_of(const CodeReader& reader, std::uintptr_t at, const DecodedWhole
   if (step.lets_time_pass || is_nothing(raw)) return step;
   step.may_be_in_wait = step.is_from_elsewhere || !is_never_in_wait(raw);
   for (const ZydisDecodedOperand& operand : std::span(whole.operands.data(), raw.operand_count)) {
-    if (operand.type == ZYDIS_OPERAND_TYPE_MEMORY) add_memory(whole, operand, step);
+    if (operand.type == ZYDIS_OPERAND_TYPE_MEMORY) add_memory(whole, operand, places, step);
     if (operand.type == ZYDIS_OPERAND_TYPE_REGISTER) add_register(operand, step);
   }
   if (makes_zero(whole)) step.reads.reset();
@@ -211,12 +252,14 @@ bool is_branch_back(std::uint8_t opcode, std::uint8_t distance) noexcept {
 constexpr std::ptrdiff_t copy_before_most = 32;
 
 /// What an instruction loads, if that can be a look. \param step gets what it does
-std::optional<MemoryOperand> loaded_by(const CodeReader& reader, const Instruction& instruction,
-                                       LoopStep& step) {
+std::optional<MemoryOperand> loaded_by(const CodeReader& reader, const Frame& frame,
+                                       const Instruction& instruction, LoopStep& step) {
   DecodedWhole whole;
   step = {};
   if (!reader.read(instruction.address, whole)) return std::nullopt;
-  step = step_of(reader, instruction.address, whole, {});
+  LoopPlaces places;
+  places.begin(frame);
+  step = step_of(reader, instruction.address, whole, {}, places);
   return step.may_be_in_wait ? step.look : std::nullopt;
 }
 
@@ -235,14 +278,18 @@ class LookFinder::Loop {
 
   Loop(const CodeReader& reader, std::span<const std::uintptr_t> pauses) : reader_(reader), pauses_(pauses) {}
 
-  void find_looks(const AddressRange& range, std::vector<SupposedLook>& looks) {
-    if (!read(range) || !find_inside()) return;
-    follow();
-    const Verdict verdict = judge();
-    if (!verdict.waits) return;
-    for (std::size_t i = 0; i < count_; ++i)
-      if (is_inside(i) && is_look(i))
-        looks.push_back({steps_[i].address, steps_[count_ - 1].address, verdict.is_patient});
+  void find_looks(const AddressRange& range, const Frame& frame, std::vector<SupposedLook>& looks) {
+    if (!read(range, frame) || !find_inside()) return;
+    // A turn begins at its first step. Where it ends by a jump, which optimised code has seldom, also behind
+    // any branch: the condition stands before the body, and looks at what the turn before has found.
+    const std::size_t firsts = steps_[count_ - 1].goes_on ? 1 : count_;
+    for (std::size_t first = 0; first < firsts; ++first) {
+      if (!is_inside(first) || (first != 0 && steps_[first - 1].target == 0)) continue;
+      follow(first);
+      const Verdict verdict = judge();
+      if (verdict.waits) add_looks(verdict.is_patient, looks);
+      if (verdict.is_patient) return;
+    }
   }
 
  private:
@@ -252,13 +299,14 @@ class LookFinder::Loop {
   bool is_inside(std::size_t number) const noexcept { return (inside_ & only(number)) != 0; }
 
   /// Most loops are none that wait, which their first instructions show.
-  bool read(const AddressRange& range) noexcept {
+  bool read(const AddressRange& range, const Frame& frame) noexcept {
     count_ = 0;
+    places_.begin(frame);
     std::uintptr_t jumped_to = range.begin;
     for (std::uintptr_t at = range.begin; at < range.end;) {
       DecodedWhole whole;
       if (count_ == steps_most || !reader_.read(at, whole)) return false;
-      LoopStep& step = steps_[count_++] = step_of(reader_, at, whole, pauses_);
+      LoopStep& step = steps_[count_++] = step_of(reader_, at, whole, pauses_, places_);
       // All ways to the end go by it.
       if (!step.may_be_in_wait && jumped_to <= at) return false;
       if (range.holds(step.target)) jumped_to = std::max(jumped_to, step.target);
@@ -329,18 +377,25 @@ class LookFinder::Loop {
     return look.has_value() && (parts_of(*look) & held_[number].earlier).none();
   }
 
-  void follow() noexcept {
+  void add_looks(bool is_patient, std::vector<SupposedLook>& looks) const {
+    for (std::size_t i = 0; i < count_; ++i)
+      if (is_inside(i) && is_look(i))
+        looks.push_back({steps_[i].address, steps_[count_ - 1].address, is_patient});
+  }
+
+  void follow(std::size_t first) noexcept {
     held_.fill({});
     for (std::size_t i = 0; i < count_; ++i)
-      if (is_inside(i)) held_[0].earlier |= steps_[i].writes;
+      if (is_inside(i)) held_[first].earlier |= steps_[i].writes;
     for (bool grows = true; grows;) {
       grows = false;
       for (std::size_t i = 0; i < count_; ++i) {
         if (!is_inside(i)) continue;
         const Held held = after(i);
-        // The first step begins with all of it.
-        for (std::size_t next = 1; next < count_; ++next)
-          if ((next_[i] & inside_ & only(next)) != 0 && held_[next].add(held)) grows = true;
+        for (std::size_t next = 0; next < count_; ++next) {
+          // The first step begins with all of it.
+          if (next != first && (next_[i] & inside_ & only(next)) != 0 && held_[next].add(held)) grows = true;
+        }
       }
     }
   }
@@ -380,6 +435,7 @@ class LookFinder::Loop {
 
   const CodeReader& reader_;
   const std::span<const std::uintptr_t> pauses_;
+  LoopPlaces places_;
   std::size_t count_ = 0;
   std::array<LoopStep, steps_most> steps_;
   std::array<Set, steps_most> next_{};
@@ -393,18 +449,22 @@ LookFinder::~LookFinder() = default;
 
 std::vector<SupposedLook> LookFinder::find(const AddressRange& function) {
   std::vector<SupposedLook> looks;
+  const Frame frame(reader_, &function);
   const auto* const code = reinterpret_cast<const std::uint8_t*>(function.begin);
   const std::size_t bytes = function.end - function.begin;
   for (std::size_t i = 0; i + 1 < bytes; ++i) {
     if (!is_branch_back(code[i], code[i + 1])) continue;
     const std::uintptr_t end = function.begin + i + 2;
     const std::uintptr_t begin = end - (256U - code[i + 1]);
-    if (function.holds(begin)) loop_->find_looks({begin, end}, looks);
+    if (function.holds(begin)) loop_->find_looks({begin, end}, frame, looks);
   }
   return looks;
 }
 
 void LookFinder::mark(std::span<const SupposedLook> looks, std::vector<Instruction>& function) const {
+  if (looks.empty() || function.empty()) return;
+  const AddressRange range{function.front().address, function.back().end()};
+  const Frame frame(reader_, &range);
   const auto find = [&](std::uintptr_t address) {
     const auto is_before = [](const Instruction& each, std::uintptr_t value) { return each.address < value; };
     const auto found = std::lower_bound(function.begin(), function.end(), address, is_before);
@@ -415,7 +475,7 @@ void LookFinder::mark(std::span<const SupposedLook> looks, std::vector<Instructi
     if (at == function.end() || find(look.branch) == function.end()) continue;
     if (at->site == SiteKind::look && !look.is_patient) continue;  // of a loop inside, or around
     LoopStep step;
-    const std::optional<MemoryOperand> place = loaded_by(reader_, *at, step);
+    const std::optional<MemoryOperand> place = loaded_by(reader_, frame, *at, step);
     if (!place) continue;
     const auto mark_it = [&](Instruction& each) {
       each.site = SiteKind::look;
@@ -424,7 +484,7 @@ void LookFinder::mark(std::span<const SupposedLook> looks, std::vector<Instructi
     mark_it(*at);
     if (place->base == instruction_pointer) {
       for (Instruction& each : function) {
-        const auto loaded = loaded_by(reader_, each, step);
+        const auto loaded = loaded_by(reader_, frame, each, step);
         if (loaded && is_same_place(*loaded, *place)) mark_it(each);
       }
       continue;
@@ -433,7 +493,7 @@ void LookFinder::mark(std::span<const SupposedLook> looks, std::vector<Instructi
     const Parts address = parts_of(*place);
     for (auto before = at; before != function.begin() && at - before < copy_before_most;) {
       --before;
-      const auto loaded = loaded_by(reader_, *before, step);
+      const auto loaded = loaded_by(reader_, frame, *before, step);
       if (!before->goes_on() || (step.writes & address).any()) break;
       if (loaded && is_same_place(*loaded, *place)) mark_it(*before);
     }

@@ -9,12 +9,13 @@
 ///    it does not change: if it did not end at once, only others can end it; or
 ///  - lets time pass, by `pause` or such a call: then it may also count how often it looks.
 ///
+/// Places of the function's own frame count as registers: code that is not optimised has all there.
+///
 /// Its looks are the loads from addresses that it does not change. Compilers copy the first of them before
 /// the loop: what loads the same place there, or anywhere in the function if that is at a fixed address, is a
 /// look too.
 ///
-/// Not found are loops that keep what they wait with on the stack, as all do at -O0, loops of more than 128
-/// bytes, and those that do other work between two looks.
+/// Not found are loops of more than 128 bytes, and those that work, or call functions, between two looks.
 #pragma once
 
 #include <cstdint>

@@ -97,9 +97,9 @@ class Made {
     record.is_patient = site.instruction.is_patient;
     record.operand = site.operand;
     record.shared = &kept_.shared;
-    if (record.kind == SiteKind::look) return record;
     record.reduction = find_reduction(object_, site, kept_.shared.barrier);
-    if (site.has_operand) record.perform = reinterpret_cast<Perform>(sites.add_perform(site));
+    if (site.has_operand && site.problem == nullptr)
+      record.perform = reinterpret_cast<Perform>(sites.add_perform(site));
     return record;
   }
   void add_run(SiteCode& sites, const Run& run) {
@@ -132,7 +132,7 @@ class Made {
   }
   void add_trap(SiteCode& sites, const Instruction& instruction, const char* why) {
     SiteRecord& record = add_record(sites, decode_site(instruction));
-    if (record.kind == SiteKind::look) {
+    if (record.kind == SiteKind::look && record.perform == nullptr) {
       code_.forget_misfit();
       record.copy = sites.add_continuation(instruction);
       if (!code_.fits()) {

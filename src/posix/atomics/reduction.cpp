@@ -22,34 +22,6 @@ std::span<const ZydisDecodedOperand> visible(const DecodedWhole& whole) noexcept
   return {whole.operands.data(), whole.raw.operand_count_visible};
 }
 
-/// Memory that is the thread's own: by the stack pointer, or by a frame pointer.
-class Frame {
- public:
-  Frame(const CodeReader& reader, const AddressRange* function) {
-    if (function == nullptr) return;
-    DecodedWhole whole;
-    std::uintptr_t at = function->begin;
-    if (reader.read(at, whole) && whole.raw.mnemonic == ZYDIS_MNEMONIC_ENDBR64) at += whole.raw.length;
-    if (!reader.read(at, whole) || whole.raw.mnemonic != ZYDIS_MNEMONIC_PUSH ||
-        whole.operands[0].reg.value != ZYDIS_REGISTER_RBP)
-      return;
-    at += whole.raw.length;
-    has_pointer_ = reader.read(at, whole) && whole.raw.mnemonic == ZYDIS_MNEMONIC_MOV &&
-                   whole.operands[0].type == ZYDIS_OPERAND_TYPE_REGISTER &&
-                   whole.operands[0].reg.value == ZYDIS_REGISTER_RBP &&
-                   whole.operands[1].type == ZYDIS_OPERAND_TYPE_REGISTER &&
-                   whole.operands[1].reg.value == ZYDIS_REGISTER_RSP;
-  }
-  bool holds(const ZydisDecodedOperand& operand) const noexcept {
-    const ZydisDecodedOperandMem& memory = operand.mem;
-    if (memory.index != ZYDIS_REGISTER_NONE || memory.segment != ZYDIS_REGISTER_SS) return false;
-    return memory.base == ZYDIS_REGISTER_RSP || (has_pointer_ && memory.base == ZYDIS_REGISTER_RBP);
-  }
-
- private:
-  bool has_pointer_ = false;
-};
-
 /// A set of general and vector registers.
 class RegisterSet {
  public:

@@ -33,6 +33,16 @@ struct SharedRange {
 /// copies; the program sees the results of the last.
 using Perform = void (*)(void* state, void* target);
 
+/// Of a thread that waits.
+struct Look {
+  void* address;
+  std::size_t bytes;
+  bool is_patient;  ///< nothing ends its loop but what others do: it may wait inside the hook for that
+  /// Of the place in the code, and of what all registers hold: the same in each turn of a loop that only
+  /// waits, and hardly ever when the thread comes to the loop again.
+  std::uint64_t turn;
+};
+
 /// Called on the thread of the program, on its stack, with its signal mask, also inside of its signal
 /// handlers. They may block and take faults, keep errno or not, and must neither throw nor leave by longjmp.
 struct AtomicHooks {
@@ -52,10 +62,10 @@ struct AtomicHooks {
   /// As `atomic`, of an exchange, which compilers make of a sequentially consistent store as well. Null:
   /// `atomic`.
   void (*exchange)(void* address, std::size_t bytes, Perform perform, void* state) = nullptr;
-  /// Called before each look of a thread that waits in a loop of the program's (looks.hpp), at bytes of which
-  /// the first lies in a shared range. Where the thread is patient, since nothing ends its loop but what
-  /// others do, it may wait a while itself. Null: no looks are sought.
-  void (*look)(const void* address, std::size_t bytes, bool is_patient) = nullptr;
+  /// A look of a thread that waits in a loop of the program's (looks.hpp), the first byte of which lies in a
+  /// shared range. Must call `perform` as `atomic` must, or is called before the load where that is null.
+  /// Null: no looks are sought.
+  void (*look)(const Look& look, Perform perform, void* state) = nullptr;
 
   auto for_operation(bool is_exchange) const noexcept {
     return is_exchange && exchange != nullptr ? exchange : atomic;

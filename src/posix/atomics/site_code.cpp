@@ -87,7 +87,7 @@ std::uintptr_t SiteCode::add_perform(const Site& site) {
   }
   code_.byte(0x9d);  // popfq
   if (site.is_operand16) code_.byte(0x66);
-  code_.byte(0xf0);  // lock
+  if (site.instruction.site != SiteKind::look) code_.byte(0xf0);  // lock
   if (site.rex != 0) code_.byte(site.rex);
   if (site.is_two_byte) code_.byte(0x0f);
   code_.byte(site.opcode);
@@ -235,9 +235,9 @@ SiteCode::Aside SiteCode::add_access(const Site& site, std::uintptr_t record) {
   aside.native = code_.here();
   add_restore(site);
   code_.add_to_stack_pointer(red_zone_bytes);
-  if (site.instruction.site == SiteKind::look) aside.resume = code_.here();
+  const std::uintptr_t at_instruction = code_.here();
   add_copy(site.instruction);
-  if (site.instruction.site == SiteKind::atomic) aside.resume = code_.here();
+  aside.resume = site.problem == nullptr ? code_.here() : at_instruction;
   return aside;
 }
 

@@ -6,7 +6,7 @@
 ///           no:  the instruction itself
 ///           yes: entry.hpp
 ///       a fence: entry.hpp, then the fence itself
-///       a look: its address ──▶ in a shared range? entry.hpp; then the load itself
+///       a look: the same, but one that cannot be done elsewhere comes after entry.hpp
 ///       any other: moved here
 ///     and back behind the run.
 ///
@@ -63,7 +63,8 @@ class SiteCode {
     };
     std::vector<Inside> inside;
     std::uintptr_t native;  ///< the instruction itself; registers are still to be restored
-    std::uintptr_t resume;  ///< where the hook goes on: behind the instruction, or at that of a look
+    std::uintptr_t
+        resume;  ///< where the hook goes on: behind the instruction, or at one that is still to be done
     std::uintptr_t record;
   };
 

@@ -48,10 +48,11 @@ void serve(const SiteRecord& site, gregset_t& saved) noexcept {
   registers.flags = static_cast<std::uint64_t>(saved[REG_EFL]);
   if (site.kind == SiteKind::look) {
     serve_look(site, registers);
-    saved[REG_RIP] = static_cast<greg_t>(site.copy);
-    return;
-  }
-  if (site.kind == SiteKind::flush) {
+    if (site.perform == nullptr) {
+      saved[REG_RIP] = static_cast<greg_t>(site.copy);
+      return;
+    }
+  } else if (site.kind == SiteKind::flush) {
     site.shared->hooks.flush();
     if (site.perform == nullptr) {
       __builtin_ia32_mfence();

@@ -90,6 +90,20 @@ void wait_openmp() {
     if (found != 0) break;
   }
 }
+/// As C11's atomic_load.
+void wait_builtin() {
+  while (__atomic_load_n(&form_plain, __ATOMIC_ACQUIRE) == 0) continue;
+}
+void wait_builtin_at(const int* flag, int least) {
+  while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) < least) sched_yield();
+}
+/// Without optimisation the loop begins with what was found the turn before.
+void wait_until_counted(int most) {
+  for (int found = 0; found < most;) {
+#pragma omp atomic read acquire
+    found = form_plain;
+  }
+}
 /// For longer and longer.
 void wait_backing_off() {
   int moments = 1;

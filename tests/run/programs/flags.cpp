@@ -4,7 +4,10 @@
 #include <sched.h>
 
 #include <atomic>
+#include <barrier>
 #include <cstddef>
+#include <deque>
+#include <latch>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -35,14 +38,16 @@ int count_wrong(int other, int round) {
   return wrong;
 }
 
-Alone<std::atomic<int>> filled[most_threads];
-Alone<std::atomic<int>> turn_read[most_threads];
+struct Flags {
+  Alone<std::atomic<int>> filled[most_threads];
+  Alone<std::atomic<int>> read[most_threads];
+};
 
 /// Each thread takes what the one before it has filled, when that is so, and says that it has.
 template <typename Wait>
-void pass_round(const char* name, const Wait& wait) {
-  for (auto& each : filled) each.value = 0;
-  for (auto& each : turn_read) each.value = 0;
+void pass_round(const char* name, Flags& flags, const Wait& wait) {
+  for (auto& each : flags.filled) each.value = 0;
+  for (auto& each : flags.read) each.value = 0;
   int wrong = 0;
 #pragma omp parallel reduction(+ : wrong)
   {
@@ -51,12 +56,12 @@ void pass_round(const char* name, const Wait& wait) {
     const int team = omp_get_num_threads();
     const int before = (self + team - 1) % team;
     for (int round = 1; round <= rounds; ++round) {
-      wait(turn_read[self].value, round - 1);
+      wait(flags.read[self].value, round - 1);
       fill(self, round);
-      filled[self].value.store(round, std::memory_order_release);
-      wait(filled[before].value, round);
+      flags.filled[self].value.store(round, std::memory_order_release);
+      wait(flags.filled[before].value, round);
       wrong += count_wrong(before, round);
-      turn_read[before].value.store(round, std::memory_order_release);
+      flags.read[before].value.store(round, std::memory_order_release);
     }
   }
   check_int(name, wrong);
@@ -214,7 +219,8 @@ void meet_by_sense() {
 
 /// C++20's own waits.
 void wait_and_notify() {
-  for (auto& each : filled) each.value = 0;
+  static Alone<std::atomic<int>> filled;
+  filled.value = 0;
   int wrong = 0;
 #pragma omp parallel reduction(+ : wrong)
   {
@@ -223,10 +229,10 @@ void wait_and_notify() {
     for (int round = 1; round <= rounds; ++round) {
       if (self == 0) {
         fill(0, round);
-        filled[0].value.store(round, std::memory_order_release);
-        filled[0].value.notify_all();
+        filled.value.store(round, std::memory_order_release);
+        filled.value.notify_all();
       } else {
-        filled[0].value.wait(round - 1, std::memory_order_acquire);
+        filled.value.wait(round - 1, std::memory_order_acquire);
         wrong += count_wrong(0, round);
       }
 #pragma omp barrier
@@ -235,30 +241,64 @@ void wait_and_notify() {
   check_int("waits of C++20", wrong);
 }
 
+/// A barrier of C++20 ends by a store, and a latch by the last decrement, and each wait by a load.
+void meet_as_cpp_does(const char* name, std::barrier<>& barrier, std::deque<std::latch>& latches) {
+  int wrong = 0;
+#pragma omp parallel reduction(+ : wrong)
+  {
+    take_part();
+    const int self = omp_get_thread_num();
+    const int team = omp_get_num_threads();
+    for (int round = 1; round <= rounds; ++round) {
+      fill(self, round);
+      barrier.arrive_and_wait();
+      for (int other = 0; other < team; ++other) wrong += count_wrong(other, round);
+      latches[static_cast<std::size_t>(round - 1)].arrive_and_wait();
+    }
+  }
+  check_int(name, wrong);
+}
+
 }  // namespace
 
 int main() {
   for (int i = 0; i < most_threads; ++i) buffers.emplace_back(static_cast<std::size_t>(words));
-  pass_round("a ring of flags", [](const std::atomic<int>& flag, int least) {
+  static Flags flags;
+  const auto spin = [](const std::atomic<int>& flag, int least) {
     while (flag.load(std::memory_order_acquire) < least) continue;
-  });
-  pass_round("a ring that lets others run", [](const std::atomic<int>& flag, int least) {
+  };
+  const auto yield = [](const std::atomic<int>& flag, int least) {
     while (flag.load(std::memory_order_acquire) < least) std::this_thread::yield();
-  });
-  pass_round("a ring that looks less and less often", [](const std::atomic<int>& flag, int least) {
+  };
+  pass_round("a ring of flags", flags, spin);
+  pass_round("a ring that lets others run", flags, yield);
+  pass_round("a ring that looks less and less often", flags, [](const std::atomic<int>& flag, int least) {
     for (int moments = 1; flag.load(std::memory_order_acquire) < least;) {
       for (int i = 0; i < moments; ++i) __builtin_ia32_pause();
       if (moments < 1000) moments *= 2;
     }
   });
-  pass_round("a ring that sleeps", [](const std::atomic<int>& flag, int least) {
+  pass_round("a ring that sleeps", flags, [](const std::atomic<int>& flag, int least) {
     while (flag.load(std::memory_order_acquire) < least) usleep(20);
   });
+  Flags of_main;
+  pass_round("a ring of flags on a stack", of_main, spin);
+  pass_round("a ring of flags on a stack that lets others run", of_main, yield);
   pass_by_volatile();
   pass_by_openmp();
   hand_pointers();
   use_queues();
   meet_by_sense();
   wait_and_notify();
+  // Latches can neither be copied nor begin by themselves.
+  const int team = omp_get_max_threads();
+  std::barrier<> barrier(team);
+  std::deque<std::latch> latches;
+  for (int i = 0; i < rounds; ++i) latches.emplace_back(team);
+  meet_as_cpp_does("a latch in the heap and a barrier on a stack", barrier, latches);
+  const auto in_heap = std::make_unique<std::barrier<>>(team);
+  latches.clear();
+  for (int i = 0; i < rounds; ++i) latches.emplace_back(team);
+  meet_as_cpp_does("a latch and a barrier in the heap", *in_heap, latches);
   return finish();
 }
