@@ -179,12 +179,10 @@ void add_memory(const DecodedWhole& whole, const ZydisDecodedOperand& operand, L
   const bool is_written = (operand.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0;
   const bool is_read =
       (operand.actions & (ZYDIS_OPERAND_ACTION_MASK_READ | ZYDIS_OPERAND_ACTION_CONDWRITE)) != 0;
-  if (operand.mem.type != ZYDIS_MEMOP_TYPE_MEM) {
-    step.may_be_in_wait = false;
-  } else if (places.are_of(operand)) {
+  if (operand.mem.type == ZYDIS_MEMOP_TYPE_MEM && places.are_of(operand)) {
     if (is_read && !places.add(used, step.reads)) step.may_be_in_wait = false;
     if (is_written && !places.add(used, step.writes)) step.may_be_in_wait = false;
-  } else if (is_written) {
+  } else if (operand.mem.type != ZYDIS_MEMOP_TYPE_MEM || is_written) {
     step.may_be_in_wait = false;
   } else if (used.segment == SegmentBase::none && used.bytes != 0) {
     step.look = used;
