@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <span>
@@ -81,17 +82,45 @@ std::vector<std::uintptr_t> pauses() {
   return found;
 }
 
+/// Of a thread that counts its looks at a place, and would wait for answers at each: what it found there a
+/// moment ago it knows. Too short a moment for others to write something else there and then the same again,
+/// for which they must have heard of this thread in between.
+class Glances {
+ public:
+  bool is_known(const void* address, std::span<const std::byte> found, TimeNs now_ns) noexcept {
+    std::uint64_t value = 0;
+    std::memcpy(&value, found.data(), found.size());
+    constexpr TimeNs moment_ns = 1'000;
+    const bool is_known = address == address_ && value == value_ && now_ns - ended_ns_ <= moment_ns;
+    address_ = address;
+    value_ = value;
+    return is_known;
+  }
+  void ended(TimeNs now_ns) noexcept { ended_ns_ = now_ns; }
+
+ private:
+  const void* address_ = nullptr;
+  std::uint64_t value_ = 0;
+  TimeNs ended_ns_ = 0;
+};
+
 /// On a stack all others publish what they know before the thread may go on by what it found.
 void look_at_stack(SharedProgram& program, const Look& look, Perform perform, void* state) {
+  using Judgement = space::OwnedAtomics::Judgement;
   constexpr TimeNs longest_wait_ns = 5'000'000;  // others can do better than to publish all the time
   constinit thread_local omp::Looking looking;
+  constinit thread_local Glances glances;
   const Clock& clock = program.fabric().clock();
-  const auto waits = [&](std::span<const std::byte> found) -> TimeNs {
-    return look.is_patient ? looking.found(look.turn, found, clock.now_ns(), longest_wait_ns, 2) : 0;
+  const auto judge = [&](std::span<const std::byte> found) -> Judgement {
+    const TimeNs now_ns = clock.now_ns();
+    if (!look.is_patient) return {.is_known = glances.is_known(look.address, found, now_ns)};
+    return {.wait_ns = looking.found(look.turn, found, now_ns, longest_wait_ns, 2)};
   };
-  program.stack_atomics().look(look.address, look.bytes, waits,
+  program.stack_atomics().look(look.address, look.bytes, judge,
                                [&](void* target) { perform(state, target); });
-  looking.ended(clock.now_ns());
+  const TimeNs ended_ns = clock.now_ns();
+  looking.ended(ended_ns);
+  glances.ended(ended_ns);
 }
 
 void run_look(const Look& look, Perform perform, void* state) {

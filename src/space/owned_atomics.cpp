@@ -100,28 +100,29 @@ void OwnedAtomics::exchange(void* address, std::size_t bytes, FunctionRef<void(v
 }
 
 void OwnedAtomics::look(void* address, std::size_t bytes,
-                        FunctionRef<TimeNs(std::span<const std::byte> found)> waits,
+                        FunctionRef<Judgement(std::span<const std::byte> found)> judge,
                         FunctionRef<void(void* target)> load) {
   const SignalSection section;  // a handler may come here too
   alignas(8) std::array<std::byte, 8> found{};
   CRATON_ASSERT(bytes <= found.size());
+  const bool is_here = memory_.is_mapped(address);
+  if (!is_here && reinterpret_cast<std::uintptr_t>(address) % found.size() + bytes > found.size())
+    return load(address);
   const auto get = [&] {
     memory_.run_atomic(address, bytes, [&](void* target) { copy_word(target, found.data(), bytes); });
   };
   get();
-  const TimeNs wait_ns = waits(std::span(found).first(bytes));
-  if (wait_ns != 0) {
+  const Judgement judgement = judge(std::span(found).first(bytes));
+  if (judgement.wait_ns != 0) {
     const std::array before = found;
-    const bool is_here = memory_.is_mapped(address);
     const auto is_other = [&] {
-      if (!is_here) return false;
-      get();
+      if (is_here) copy_word(address, found.data(), bytes);
       return found != before;
     };
-    static_cast<void>(fabric_.wait_until(is_other, fabric_.clock().now_ns() + wait_ns));
+    static_cast<void>(fabric_.wait_until(is_other, fabric_.clock().now_ns() + judgement.wait_ns));
     get();
   }
-  ask_all();
+  if (!judgement.is_known) ask_all();
   load(found.data());
 }
 

@@ -54,10 +54,16 @@ class OwnedAtomics {
   /// The same of an exchange. Blocks until all others have answered, too.
   void exchange(void* address, std::size_t bytes, FunctionRef<void(void* target)> instruction);
 
+  /// What a thread makes of what it has found.
+  struct Judgement {
+    TimeNs wait_ns = 0;     ///< for so long it is worth while to wait for something else to be there
+    bool is_known = false;  ///< it has found that before, and learnt what goes with it
+  };
   /// A load of at most 8 bytes, by a thread that looks for what others write there. Blocks until all others
-  /// have answered. \param waits says, of what is found at first, for how long it is worth while to wait for
-  /// something else to be there \param load does it, perhaps on a copy
-  void look(void* address, std::size_t bytes, FunctionRef<TimeNs(std::span<const std::byte> found)> waits,
+  /// have answered, unless what is found is known. \param judge is asked what to do about what is found at
+  /// first \param load does it, perhaps on a copy. On another node's part bytes of two words of 8 are loaded
+  /// as they are in this rank's copy.
+  void look(void* address, std::size_t bytes, FunctionRef<Judgement(std::span<const std::byte> found)> judge,
             FunctionRef<void(void* target)> load);
 
   /// The strong blocks: nothing for the program.

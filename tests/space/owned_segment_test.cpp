@@ -269,11 +269,11 @@ void looks_learn(RankSpace& rank) {
     } else {
       std::uint64_t found = 0;
       while (found != round) {
-        const auto waits = [&](std::span<const std::byte> first) -> TimeNs {
+        const auto judge = [&](std::span<const std::byte> first) -> OwnedAtomics::Judgement {
           rank.check(first.size() == sizeof found, "a look at other bytes");
-          return round % 2 == 0 ? 1'000'000 : 0;
+          return {.wait_ns = round % 2 == 0 ? 1'000'000 : 0};
         };
-        guarded.atomics.look(const_cast<std::uint64_t*>(&guarded.word), sizeof found, waits,
+        guarded.atomics.look(const_cast<std::uint64_t*>(&guarded.word), sizeof found, judge,
                              [&](void* target) { std::memcpy(&found, target, sizeof found); });
       }
       rank.check(guarded.data == round, said("data before a flag", guarded.data, round));
