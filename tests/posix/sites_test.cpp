@@ -38,6 +38,20 @@ void on_flush() {
   ++hooked.flushes;
 }
 
+/// The second time it finds something.
+void on_look(const Look& look, Perform perform, void* state) {
+  EXPECT_TRUE(look.is_patient);
+  hooked.turns.at(hooked.calls) = look.turn;
+  EXPECT_EQ(look.bytes, 4U);
+  hooked.all.at(hooked.calls) = reinterpret_cast<std::uintptr_t>(look.address);
+  if (++hooked.calls == 2) *reinterpret_cast<std::uint32_t*>(hooked.all[0]) = 77;
+  if (perform == nullptr) return;
+  // On a copy.
+  std::array<std::byte, 4> copy{};
+  std::memcpy(copy.data(), look.address, copy.size());
+  perform(state, copy.data());
+}
+
 constexpr std::initializer_list<unsigned> lock_inc_rdi = {0xf0, 0xff, 0x07};
 constexpr std::initializer_list<unsigned> lock_inc_rsi = {0xf0, 0xff, 0x06};
 
@@ -63,6 +77,11 @@ class Sites : public testing::Test {
     return report;
   }
   PatchReport patch_it() { return patch_it(buffer_.finish()); }
+  /// With looks at what is shared, the data up to `end`.
+  PatchReport patch_looks(std::uintptr_t end) {
+    return patch(buffer_.finish(), {.ranges = {{.begin = data_.begin(), .end = end}},
+                                    .hooks = {.atomic = on_atomic, .flush = on_flush, .look = on_look}});
+  }
   void run(std::uintptr_t at) {
     machine_.run(at);
     EXPECT_EQ(machine_.vectors_after.difference_from(machine_.vectors_before), "");
@@ -437,29 +456,13 @@ TEST_F(Sites, ExchangesHaveAHookOfTheirOwn) {
   EXPECT_EQ(hooked.calls, 3U);
 }
 
-/// The second time it finds something.
-void on_look(const Look& look, Perform perform, void* state) {
-  EXPECT_TRUE(look.is_patient);
-  hooked.turns.at(hooked.calls) = look.turn;
-  EXPECT_EQ(look.bytes, 4U);
-  hooked.all.at(hooked.calls) = reinterpret_cast<std::uintptr_t>(look.address);
-  if (++hooked.calls == 2) *reinterpret_cast<std::uint32_t*>(hooked.all[0]) = 77;
-  if (perform == nullptr) return;
-  // On a copy.
-  std::array<std::byte, 4> copy{};
-  std::memcpy(copy.data(), look.address, copy.size());
-  perform(state, copy.data());
-}
-
 TEST_F(Sites, ALookIsDoneByItsHook) {
   const std::uintptr_t code = buffer_.begin_function();
   buffer_.add({0x8b, 0x0f, 0x85, 0xc9, 0x74, 0xfa});  // 1: mov (%rdi), %ecx; test %ecx, %ecx; je 1b
   buffer_.add({0x8b, 0x16});                          // mov (%rsi), %edx
   buffer_.add_exit();
   buffer_.end_function();
-  const PatchReport report =
-      patch(buffer_.finish(), {.ranges = {{.begin = data_.begin(), .end = data_.end()}},
-                               .hooks = {.atomic = on_atomic, .flush = on_flush, .look = on_look}});
+  const PatchReport report = patch_looks(data_.end());
   EXPECT_EQ(report.looks, 1U) << text_of(report);
   EXPECT_EQ(report.atomics, 0U) << text_of(report);
   EXPECT_EQ(report.jumps, 1U) << text_of(report);
@@ -482,9 +485,7 @@ TEST_F(Sites, ALookMayTrap) {
   buffer_.add({0xff, 0xca, 0x75, 0xfc});  // 2: dec %edx; jne 2b
   buffer_.add_exit();
   buffer_.end_function();
-  const PatchReport report =
-      patch(buffer_.finish(), {.ranges = {{.begin = data_.begin(), .end = data_.end()}},
-                               .hooks = {.atomic = on_atomic, .flush = on_flush, .look = on_look}});
+  const PatchReport report = patch_looks(data_.end());
   EXPECT_EQ(report.looks, 1U) << text_of(report);
   ASSERT_EQ(report.traps.size(), 1U) << text_of(report);
   EXPECT_EQ(report.traps[0].address, code);
@@ -503,9 +504,7 @@ TEST_F(Sites, ALookIsDoneBehindItsHook) {
   buffer_.add({0xff, 0xca, 0x75, 0xfa});              // dec %edx; jne 3b
   buffer_.add_exit();
   buffer_.end_function();
-  const PatchReport report =
-      patch(buffer_.finish(), {.ranges = {{.begin = data_.begin(), .end = data_.end()}},
-                               .hooks = {.atomic = on_atomic, .flush = on_flush, .look = on_look}});
+  const PatchReport report = patch_looks(data_.end());
   EXPECT_EQ(report.looks, 2U) << text_of(report);
   EXPECT_EQ(report.traps.size(), 1U) << text_of(report);
   machine_.before.general[rdx] = 1;
@@ -521,8 +520,7 @@ TEST_F(Sites, ALookAtPrivateMemoryIsALoad) {
   buffer_.add({0x8b, 0x0f, 0x85, 0xc9, 0x74, 0xfa});  // 1: mov (%rdi), %ecx; test %ecx, %ecx; je 1b
   buffer_.add_exit();
   buffer_.end_function();
-  patch(buffer_.finish(), {.ranges = {{.begin = data_.begin(), .end = data_.begin() + 8}},
-                           .hooks = {.atomic = on_atomic, .flush = on_flush, .look = on_look}});
+  patch_looks(data_.begin() + 8);
   machine_.before.general[rdi] = address(1);
   word(1) = 9;
   run(code);

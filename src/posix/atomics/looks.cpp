@@ -447,14 +447,16 @@ LookFinder::~LookFinder() = default;
 
 std::vector<SupposedLook> LookFinder::find(const AddressRange& function) {
   std::vector<SupposedLook> looks;
-  const Frame frame(reader_, &function);
+  std::optional<Frame> frame;  // read when there is a branch back
   const auto* const code = reinterpret_cast<const std::uint8_t*>(function.begin);
   const std::size_t bytes = function.end - function.begin;
   for (std::size_t i = 0; i + 1 < bytes; ++i) {
     if (!is_branch_back(code[i], code[i + 1])) continue;
     const std::uintptr_t end = function.begin + i + 2;
     const std::uintptr_t begin = end - (256U - code[i + 1]);
-    if (function.holds(begin)) loop_->find_looks({begin, end}, frame, looks);
+    if (!function.holds(begin)) continue;
+    if (!frame) frame.emplace(reader_, &function);
+    loop_->find_looks({begin, end}, *frame, looks);
   }
   return looks;
 }

@@ -67,56 +67,58 @@ void pass_round(const char* name, Flags& flags, const Wait& wait) {
   check_int(name, wrong);
 }
 
+/// One thread after the other fills for all others. \param set stores the round in a flag \param wait returns
+/// when it is there
+template <typename Set, typename Wait>
+void pass_to_all(const char* name, const Set& set, const Wait& wait) {
+  int wrong = 0;
+#pragma omp parallel reduction(+ : wrong)
+  {
+    take_part();
+    const int self = omp_get_thread_num();
+    for (int round = 1; round <= rounds; ++round) {
+      const int from = round % omp_get_num_threads();
+      if (self == from) {
+        fill(self, round);
+        set(round);
+      } else {
+        wait(round);
+        wrong += count_wrong(from, round);
+      }
+#pragma omp barrier
+    }
+  }
+  check_int(name, wrong);
+}
+
 volatile int* volatile_flags;
 
 void pass_by_volatile() {
   // In allocated memory, all in one page.
   const auto flags = std::make_unique<int[]>(4 * 1024);
   volatile_flags = flags.get();
-  int wrong = 0;
-#pragma omp parallel reduction(+ : wrong)
-  {
-    take_part();
-    const int self = omp_get_thread_num();
-    for (int round = 1; round <= rounds; ++round) {
-      if (self == round % omp_get_num_threads()) {
-        fill(self, round);
-        volatile_flags[1024] = round;
-      } else {
+  pass_to_all(
+      "a volatile flag in the heap", [](int round) { volatile_flags[1024] = round; },
+      [](int round) {
         while (volatile_flags[1024] < round) continue;
-        wrong += count_wrong(round % omp_get_num_threads(), round);
-      }
-#pragma omp barrier
-    }
-  }
-  check_int("a volatile flag in the heap", wrong);
+      });
 }
 
 Alone<int> plain_flag;
 
 void pass_by_openmp() {
-  plain_flag.value = 0;
-  int wrong = 0;
-#pragma omp parallel reduction(+ : wrong)
-  {
-    take_part();
-    const int self = omp_get_thread_num();
-    for (int round = 1; round <= rounds; ++round) {
-      if (self == round % omp_get_num_threads()) {
-        fill(self, round);
+  pass_to_all(
+      "atomic write and read of OpenMP",
+      [](int round) {
 #pragma omp atomic write release
         plain_flag.value = round;
-      } else {
+      },
+      [](int round) {
         for (int found = 0; found < round;) {
 #pragma omp atomic read acquire
           found = plain_flag.value;
         }
-        wrong += count_wrong(round % omp_get_num_threads(), round);
-      }
-#pragma omp barrier
-    }
-  }
-  check_int("atomic write and read of OpenMP", wrong);
+      });
 }
 
 struct Parcel {
