@@ -41,6 +41,7 @@ enum class Option : std::uint8_t {
   program_heap,
   omp_locks,
   causal,
+  spread_threads,
   share,
   ranks_per_node,
   host,
@@ -193,6 +194,10 @@ inline constexpr std::array option_table = {
              .default_text = "no",
              .help = "Data, then a flag, by plain stores without a flush, is right in the heap and in the data of shared "
                      "programs; releases and faults cost more, the more ranks there are"},
+  OptionSpec{.id = Option::spread_threads, .name = "spread-threads", .type = OptionType::flag, .scope = OptionScope::rank,
+             .default_text = "no",
+             .help = "Threads that a shared program starts itself (pthread_create, std::thread) run on all ranks, each on the "
+                     "one that has the fewest; a program without OpenMP is shared for that"},
   OptionSpec{.id = Option::share, .name = "share", .type = OptionType::choice, .scope = OptionScope::launcher,
              .default_text = "auto",
              .help = "Whether one program runs over the memory of all ranks (yes), or a program of its own on each (no); auto "

@@ -19,11 +19,11 @@
 #include "posix/fast_math.hpp"
 #include "posix/foreign_memory.hpp"
 #include "posix/forwarding.hpp"
-#include "posix/joins.hpp"
 #include "posix/monitor.hpp"
 #include "posix/real.hpp"
 #include "posix/shared_program.hpp"
 #include "posix/streams.hpp"
+#include "posix/threads.hpp"
 #include "vm/skipped_addresses.hpp"
 
 namespace {
@@ -126,7 +126,7 @@ void skip_addresses_of_others() noexcept {
     craton::posix::set_shared_program(program);
     craton::posix::start_monitor(*program);
     craton::posix::start_everywhere(*program);
-    craton::posix::start_joins(*program);
+    craton::posix::start_threads(*program);
     craton::posix::start_forwarding(*program);
     craton::posix::patch_program(*program);
     craton::posix::explain_faults(*program);
@@ -138,17 +138,6 @@ void skip_addresses_of_others() noexcept {
   }
   CRATON_REAL(_exit)(1);
   __builtin_unreachable();
-}
-
-/// Before this rank starts its first thread, which may outlive the region that it was started in: from then
-/// on rank 0 is not alone between regions either.
-void tell_of_threads(SharedProgram& program) {
-  static std::atomic<bool> is_told{false};
-  if (program.rank() == 0 || is_told.load(std::memory_order_acquire)) return;
-  craton::posix::Everywhere* const others = craton::posix::everywhere_now();
-  if (others == nullptr) return;
-  others->make(craton::posix::Everywhere::Kind::threads, nullptr, 0);
-  is_told.store(true, std::memory_order_release);
 }
 
 }  // namespace
@@ -169,16 +158,6 @@ extern "C" {
   ::unsetenv(craton::job::shared_variable);
   start_arguments = {start, main, argc, argv, init, fini, loader_fini, stack_end};
   start_shared();
-}
-
-[[gnu::visibility("default")]] int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
-                                                  void* (*body)(void*), void* argument) {
-  SharedProgram* const program = shared_program();
-  if (program == nullptr) {
-    return CRATON_REAL(pthread_create)(thread, attributes, body, argument);
-  }
-  tell_of_threads(*program);
-  return program->stacks().start(thread, attributes, body, argument);
 }
 
 [[gnu::visibility("default")]] pid_t fork() {

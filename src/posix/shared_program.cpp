@@ -27,6 +27,7 @@
 #include "posix/real.hpp"
 #include "posix/remote_files.hpp"
 #include "posix/streams.hpp"
+#include "posix/threads.hpp"
 #include "vm/saved_pages.hpp"
 
 namespace craton::posix {
@@ -54,11 +55,7 @@ constexpr std::uint32_t finished_as_asked = 3;
 constexpr std::uint32_t has_left = 1;
 constexpr std::uint32_t exit_wanted = 2;
 constexpr std::uint32_t has_written = 3;  ///< what its streams held, after that
-
-bool hold(const std::vector<AddressSpan>& spans, const void* address) noexcept {
-  const auto at = reinterpret_cast<std::uintptr_t>(address);
-  return std::any_of(spans.begin(), spans.end(), [at](const AddressSpan& span) { return span.contains(at); });
-}
+constexpr std::uint32_t stays = 4;        ///< threads of the program run there until the job's end
 
 std::uint32_t omp_mutexes_of(const Options& options) {
   return omp::Locks::mutexes_kept + static_cast<std::uint32_t>(options.integer(Option::omp_locks));
@@ -110,6 +107,8 @@ SharedProgram::SharedProgram()
     if (object.allocates_privately)
       private_callers_.insert(private_callers_.end(), object.code.begin(), object.code.end());
     if (object.shared) own_code_.insert(own_code_.end(), object.code.begin(), object.code.end());
+    if (object.name().starts_with("libstdc++.so"))
+      cpp_library_code_.insert(cpp_library_code_.end(), object.code.begin(), object.code.end());
   }
   agreement_.emplace(job_->fabric(), agreement_region, agreement_handler);
   agree_on_image(*agreement_);
@@ -213,8 +212,13 @@ bool SharedProgram::others_run() noexcept {
   return job_->size() > 1 && omp::runtime()->unlock_publishes();
 }
 
+bool SharedProgram::holds(const std::vector<AddressSpan>& spans, const void* address) noexcept {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  return std::any_of(spans.begin(), spans.end(), [at](const AddressSpan& span) { return span.contains(at); });
+}
+
 bool SharedProgram::is_own_code(const void* address) const noexcept {
-  return hold(own_code_, address);
+  return holds(own_code_, address);
 }
 
 pid_t SharedProgram::process_of(fabric::Rank other) noexcept {
@@ -268,6 +272,9 @@ void SharedProgram::run(Stacks::Body body) {
       if (finished_.load() == finished_as_asked)
         static_cast<void>(comes_soon([this] { return asker_has_written_.load(); }));
       if (!in_order || !others_have_left()) end_at_once(status_.load());
+    } else if (stacks_->running_threads() != 0) {
+      tell_first(stays, 0);
+      for (;;) ::pause();
     } else {
       tell_first(has_left, 0);
     }
@@ -313,7 +320,10 @@ bool SharedProgram::comes_soon(FunctionRef<bool()> event) {
 
 /// Rank 0: whether the others have come out of what they ran for the program.
 bool SharedProgram::others_have_left() {
-  return comes_soon([this] { return ranks_left_.load() + 1 == fabric().size(); });
+  const auto have_all_told = [this] {
+    return ranks_left_.load() + ranks_stay_.load() + 1 == fabric().size();
+  };
+  return comes_soon(have_all_told) && ranks_stay_.load() == 0;
 }
 
 void SharedProgram::finish(int status) {
@@ -326,7 +336,9 @@ void SharedProgram::finish(int status) {
 }
 
 void SharedProgram::last_thread_ended() noexcept {
-  if (rank() == 0 && finished_.load() == 0) ask_for_exit(0, true);
+  if (rank() != 0 || finished_.load() != 0) return;
+  if (threads() == nullptr || !others_may_run()) return exit_after_threads();
+  threads()->end_after_others();
 }
 
 /// Who asks first. \param in_order no other rank is in the middle of the program
@@ -379,8 +391,8 @@ void SharedProgram::hear(void* self, fabric::Rank /*source*/, const std::byte* p
   EndMessage message{};
   if (bytes != sizeof message) return;
   std::memcpy(&message, payload, sizeof message);
-  if (message.what == has_left) {
-    program.ranks_left_.fetch_add(1);
+  if (message.what == has_left || message.what == stays) {
+    (message.what == stays ? program.ranks_stay_ : program.ranks_left_).fetch_add(1);
     program.fabric().notify();
     return;
   }
@@ -412,7 +424,7 @@ void* started(void* start) {
 /// Other ranks have no such code, or data of their own for it. Told of what may be meant otherwise.
 bool SharedProgram::stays_on_rank(const void* function) noexcept {
   if (is_own_code(function)) return false;
-  const auto holds_it = [function](const LoadedObject& object) { return hold(object.code, function); };
+  const auto holds_it = [function](const LoadedObject& object) { return holds(object.code, function); };
   if (std::any_of(image_.objects().begin(), image_.objects().end(), holds_it)) return true;
   std::call_once(staying_is_told_, [&] {
     Dl_info info{};

@@ -76,6 +76,10 @@ class SharedProgram final : public omp::Platform {
   }
   /// Whether it is code of the program or of its own libraries, not of the system's.
   bool is_own_code(const void* address) const noexcept;
+  /// Whether it is the C++ library's.
+  bool is_cpp_library_code(const void* address) const noexcept { return holds(cpp_library_code_, address); }
+  /// Whether threads that the program starts run on all ranks (--spread-threads).
+  bool spreads_threads() const noexcept { return job_->options().flag(Option::spread_threads); }
   /// In the part of the heap, data or stacks that all ranks see.
   bool is_shared(const void* address) noexcept;
   /// Whether the kernel may find a page there that is not accessible: shared, and no stack of this rank's
@@ -97,8 +101,10 @@ class SharedProgram final : public omp::Platform {
   [[noreturn]] void end_quickly() noexcept { end_at_once(status_.load()); }
 
   /// No thread of the program runs on this rank any more: main has called pthread_exit(). At rank 0 that is
-  /// exit(0).
+  /// exit(0), once none runs on the others.
   void last_thread_ended() noexcept;
+  /// Rank 0: the same, and none does.
+  void exit_after_threads() noexcept { ask_for_exit(0, true); }
 
   /// False in a child that shares this process's memory, until it executes another program.
   bool is_this_process() const noexcept { return ::getpid() == process_; }
@@ -119,6 +125,7 @@ class SharedProgram final : public omp::Platform {
   fabric::HandlerId first_handler() override;
 
  private:
+  static bool holds(const std::vector<AddressSpan>& spans, const void* address) noexcept;
   void agree_on_image(space::Agreement& agreement);
   void share_data();
   void share_part(const LoadedObject& object, const DataPart& part);
@@ -138,6 +145,7 @@ class SharedProgram final : public omp::Platform {
   const Image image_;
   std::vector<AddressSpan> private_callers_;
   std::vector<AddressSpan> own_code_;  ///< of the objects that share their data, the executable's first
+  std::vector<AddressSpan> cpp_library_code_;
   std::once_flag staying_is_told_;
   std::optional<space::Agreement> agreement_;
   std::optional<capi::OpenSpace> open_;
@@ -158,6 +166,7 @@ class SharedProgram final : public omp::Platform {
   int asked_status() const noexcept { return static_cast<int>(static_cast<std::uint32_t>(asked_.load())); }
   std::atomic<bool> asker_has_written_{false};
   std::atomic<fabric::Rank> ranks_left_{0};  ///< rank 0: those that run nothing of the program any more
+  std::atomic<fabric::Rank> ranks_stay_{0};  ///< rank 0: those where threads of the program still run
 };
 
 /// After another rank has died: that one is the cause, and whoever started the ranks says so and ends them.

@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "base/events.hpp"
+#include "base/futex.hpp"
 #include "base/line_writer.hpp"
 #include "base/unique_fd.hpp"
 #include "omp/thread.hpp"
@@ -93,6 +94,13 @@ void tell_end_of_stack(std::byte* end) {
 
 /// Threads of the program, from before they are made: the maker may end at once.
 std::atomic<std::size_t> running{0};
+/// The same, with those that have ended.
+std::atomic<std::uint64_t> begun{0};
+
+void count_thread() noexcept {
+  begun.fetch_add(1);
+  running.fetch_add(1);
+}
 
 /// One of them; its end is seen also where pthread_exit or a cancellation ends it.
 class RunningThread {
@@ -114,11 +122,19 @@ void Stacks::forget_thread() noexcept {
   running.fetch_sub(1);
 }
 
+/// A thread that has been made; it frees the entry.
+void Stacks::let_begin(Entry& entry) noexcept {
+  std::atomic<std::uint32_t>& may_begin = entry.may_begin;
+  may_begin.store(1);
+  futex_wake(may_begin, 1);
+}
+
 void* Stacks::enter(void* entry) {
   const std::unique_ptr<Entry> mine(static_cast<Entry*>(entry));
   const Body body = mine->body;
   void* const argument = mine->argument;
   if (mine->kernel_thread != nullptr) mine->kernel_thread->store(::gettid());
+  while (mine->may_begin.load() == 0) futex_wait(mine->may_begin, 0, no_deadline);
   const vm::ThreadScope scope;
   events::attach();
   const RunningThread counted;
@@ -133,13 +149,15 @@ void Stacks::start_first(Body body, void* argument) {
     static_cast<void>(::mprotect(slot_stack(0), guard_bytes, PROT_NONE));  // so the mapping ends there
     tell_end_of_stack(part_ + sizes_.first_bytes - sizeof(void*));
   }
-  auto entry = std::make_unique<Entry>(Entry{.body = body, .argument = argument, .kernel_thread = nullptr});
+  auto entry =
+      std::unique_ptr<Entry>(new Entry{.body = body, .argument = argument, .kernel_thread = nullptr});
   pthread_t thread = 0;
-  running.fetch_add(1);
+  if (shared_program()->rank() != 0) not_counted_ = 1;
+  count_thread();
   const int error = CRATON_REAL(pthread_create)(&thread, &attributes, &Stacks::enter, entry.get());
   ::pthread_attr_destroy(&attributes);
   if (error != 0) throw Error::from_errno("cannot start the program's first thread", error, "ulimit -u");
-  static_cast<void>(entry.release());
+  let_begin(*entry.release());
 }
 
 /// With the lock.
@@ -172,25 +190,36 @@ int Stacks::start(pthread_t* thread, const pthread_attr_t* attributes, Body body
     if (::pthread_attr_getscope(attributes, &value) == 0) ::pthread_attr_setscope(&made, value);
     ::pthread_attr_setdetachstate(&made, detached);
   }
-  const std::lock_guard lock(lock_);
+  std::unique_lock lock(lock_);
   Slot* const slot = take_slot(number);
   if (slot == nullptr) return EAGAIN;
   set_stack(made, slot_stack(number), sizes_.thread_bytes);
   slot->kernel_thread.store(0);
-  auto entry = std::make_unique<Entry>(
-      Entry{.body = body, .argument = argument, .kernel_thread = &slot->kernel_thread});
+  auto entry = std::unique_ptr<Entry>(
+      new Entry{.body = body, .argument = argument, .kernel_thread = &slot->kernel_thread});
   pthread_t started = 0;
-  running.fetch_add(1);
+  count_thread();
   const int error = CRATON_REAL(pthread_create)(&started, &made, &Stacks::enter, entry.get());
-  if (error != 0) running.fetch_sub(1);
-  if (error == 0) {
-    static_cast<void>(entry.release());
-    slot->thread = started;
-    slot->used = true;
-    slot->let_go = detached == PTHREAD_CREATE_DETACHED;
-    if (thread != nullptr) *thread = started;
+  if (error != 0) {
+    running.fetch_sub(1);
+    return error;
   }
-  return error;
+  slot->thread = started;
+  slot->used = true;
+  slot->let_go = detached == PTHREAD_CREATE_DETACHED;
+  lock.unlock();  // for what comes may be a fault, which waits for other ranks
+  // Programs look for themselves among their threads: it is there before the thread begins, as ever.
+  if (thread != nullptr) *thread = started;
+  let_begin(*entry.release());
+  return 0;
+}
+
+std::size_t Stacks::running_threads() const noexcept {
+  return running.load() - std::min(not_counted_, running.load());
+}
+
+std::uint64_t Stacks::ever() const noexcept {
+  return begun.load();
 }
 
 void Stacks::let_go(pthread_t thread) {

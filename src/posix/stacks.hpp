@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -36,6 +37,10 @@ class Stacks {
   static void thread_ended() noexcept;
   /// By who has started a thread that never ends: it is none that the process stays for.
   static void forget_thread() noexcept;
+  /// Threads of the program that run on this rank: main, where it is rank 0, and those that it has started.
+  std::size_t running_threads() const noexcept;
+  /// How many there have ever been.
+  std::uint64_t ever() const noexcept;
   /// The thread has been joined, or will never be: its stack is free when it has ended.
   void let_go(pthread_t thread);
 
@@ -50,9 +55,11 @@ class Stacks {
     Body body;
     void* argument;
     std::atomic<pid_t>* kernel_thread;
+    std::atomic<std::uint32_t> may_begin{0};  ///< a futex; its creator knows it now
   };
 
   static void* enter(void* entry);
+  static void let_begin(Entry& entry) noexcept;
   /// Ends the process: the thread whose guard this is has used up its stack.
   static void overflowed(void* self, const std::byte* page) noexcept;
   std::byte* slot_stack(std::size_t number) const noexcept {
@@ -62,7 +69,8 @@ class Stacks {
 
   std::byte* const part_;
   const StackSizes sizes_;
-  std::mutex lock_;  ///< of the slots
+  std::size_t not_counted_ = 0;  ///< threads that are the runtime's, not the program's
+  std::mutex lock_;              ///< of the slots
   std::vector<std::unique_ptr<Slot>> slots_;
 };
 

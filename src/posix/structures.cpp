@@ -340,11 +340,6 @@ CRATON_CALL(int, sched_getaffinity, (pid_t process, std::size_t bytes, cpu_set_t
             (process, bytes, Results(mask, bytes)))
 CRATON_CALL(int, sched_setaffinity, (pid_t process, std::size_t bytes, const cpu_set_t* mask),
             (process, bytes, Values(mask, bytes)))
-CRATON_CALL(int, pthread_getaffinity_np, (pthread_t thread, std::size_t bytes, cpu_set_t* mask),
-            (thread, bytes, Results(mask, bytes)))
-CRATON_CALL(int, pthread_setaffinity_np, (pthread_t thread, std::size_t bytes, const cpu_set_t* mask),
-            (thread, bytes, Values(mask, bytes)))
-CRATON_CALL(int, pthread_setname_np, (pthread_t thread, const char* name), (thread, Name(name)))
 CRATON_CALL(int, sched_getparam, (pid_t process, sched_param* parameters), (process, Result(parameters)))
 CRATON_CALL(int, sched_setparam, (pid_t process, const sched_param* parameters), (process, Value(parameters)))
 CRATON_CALL(int, sched_setscheduler, (pid_t process, int policy, const sched_param* parameters),

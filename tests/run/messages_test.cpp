@@ -129,7 +129,7 @@ TEST(Programs, ThoseWithoutOpenMpRunOnceAndSaySo) {
   EXPECT_EQ(job.error(),
             "craton run: " + job::program("plain") +
                 " needs no OpenMP library: it runs once, on rank 0; --share=no starts it on every rank, "
-                "--share=yes shares its memory\n");
+                "--spread-threads runs the threads that it starts over all\n");
 }
 
 TEST(Programs, ReductionsThatNoGroupHasAreNamed) {

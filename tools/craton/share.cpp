@@ -170,12 +170,13 @@ Sharing inspect_command(const Options& options, const std::string& program, bool
     return Sharing::own_interface;
   }
   check(facts);
-  if (share == "yes" || !facts.openmp.empty()) return Sharing::program_memory;
+  if (share == "yes" || !facts.openmp.empty() || options.flag(Option::spread_threads))
+    return Sharing::program_memory;
   if (several_ranks) {
     write_fully(
         STDERR_FILENO,
         fmt::format("craton run: {} needs no OpenMP library: it runs once, on rank 0; --share=no starts it "
-                    "on every rank, --share=yes shares its memory\n",
+                    "on every rank, --spread-threads runs the threads that it starts over all\n",
                     path));
   }
   return Sharing::one_rank;

@@ -1,0 +1,648 @@
+#include "posix/threads.hpp"
+
+#include <fenv.h>
+#include <sched.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+#include <memory>
+
+#include "base/clock.hpp"
+#include "omp/runtime.hpp"
+#include "posix/everywhere.hpp"
+#include "posix/kernel_memory.hpp"
+#include "posix/monitor.hpp"
+#include "posix/own_thread.hpp"
+#include "posix/real.hpp"
+
+namespace craton::posix {
+
+namespace {
+
+constexpr fabric::HandlerId threads_handler = fabric::max_handlers - 5;
+
+std::atomic<Threads*> running_threads{nullptr};
+
+const void* address_of(pthread_t thread) noexcept {
+  return reinterpret_cast<const void*>(thread);
+}
+
+template <typename T>
+void put(Threads::Bytes& bytes, const T& value) noexcept {
+  static_assert(sizeof value <= Threads::bytes_most && std::is_trivially_copyable_v<T>);
+  std::memcpy(bytes.data(), &value, sizeof value);
+}
+
+template <typename T>
+T get(const Threads::Bytes& bytes) noexcept {
+  static_assert(sizeof(T) <= Threads::bytes_most && std::is_trivially_copyable_v<T>);
+  T value{};
+  std::memcpy(&value, bytes.data(), sizeof value);
+  return value;
+}
+
+/// The real one. \returns 0 or an error number
+int join_here(pthread_t thread, TimeNs patience_ns, void** result) noexcept {
+  if (patience_ns == no_deadline) return CRATON_REAL(pthread_join)(thread, result);
+  // Bounded, for the clock of the host that asks may be behind this one's.
+  const TimeNs now_ns = SteadyClock().now_ns();
+  const timespec until = timespec_of(now_ns + std::min(patience_ns, no_deadline - now_ns));
+  return CRATON_REAL(pthread_clockjoin_np)(thread, result, CLOCK_MONOTONIC, &until);
+}
+
+/// Of Kind::start: a thread, and what it takes over from its creator.
+struct Beginning {
+  Stacks::Body body;
+  void* argument;
+  int detached = PTHREAD_CREATE_JOINABLE;
+  int inherits = PTHREAD_INHERIT_SCHED;
+  int policy = SCHED_OTHER;
+  sched_param parameters{};
+  sigset_t blocked;
+  fenv_t environment;
+
+  Beginning() = default;
+  Beginning(Stacks::Body body_, void* argument_, const pthread_attr_t* attributes) noexcept
+      : body(body_), argument(argument_) {
+    if (attributes != nullptr) {
+      ::pthread_attr_getdetachstate(attributes, &detached);
+      ::pthread_attr_getinheritsched(attributes, &inherits);
+      ::pthread_attr_getschedpolicy(attributes, &policy);
+      ::pthread_attr_getschedparam(attributes, &parameters);
+    }
+    if (inherits == PTHREAD_INHERIT_SCHED) {
+      policy = ::sched_getscheduler(0);
+      ::sched_getparam(0, &parameters);
+    }
+    ::pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+    ::fegetenv(&environment);
+  }
+  void apply_to(pthread_attr_t& attributes) const noexcept {
+    ::pthread_attr_setdetachstate(&attributes, detached);
+    if (inherits == PTHREAD_INHERIT_SCHED) return;
+    ::pthread_attr_setinheritsched(&attributes, inherits);
+    ::pthread_attr_setschedpolicy(&attributes, policy);
+    ::pthread_attr_setschedparam(&attributes, &parameters);
+  }
+  /// On the thread itself.
+  void take_over() const noexcept {
+    ::fesetenv(&environment);
+    // Who has made the thread is one of the runtime's own, which stand back for the program's.
+    if (inherits == PTHREAD_INHERIT_SCHED) static_cast<void>(::sched_setscheduler(0, policy, &parameters));
+    ::pthread_sigmask(SIG_SETMASK, &blocked, nullptr);
+  }
+};
+
+/// Of the answer to it.
+struct Made {
+  std::uint64_t started;  ///< at its address there
+};
+
+/// Of the answer to Kind::count.
+struct Counts {
+  std::uint64_t running;
+  std::uint64_t ever;
+};
+
+/// The code that a thread will run. Of std::thread's, whose first function is the C++ library's, that is what
+/// the object runs which holds what the thread is to do: std::thread::_State, whose table of virtual
+/// functions has two destructors and _M_run.
+const void* code_of(const SharedProgram& program, Stacks::Body body, void* argument) noexcept {
+  const auto* const first = reinterpret_cast<const void*>(body);
+  if (argument == nullptr || !program.is_cpp_library_code(first)) return first;
+  constexpr std::size_t run = 2;
+  return (*static_cast<const void* const* const*>(argument))[run];
+}
+
+/// Before this rank starts its first thread, which may outlive the region that it was started in: from then
+/// on rank 0 is not alone between regions either.
+void tell_of_threads(SharedProgram& program) {
+  static std::atomic<bool> is_told{false};
+  if (program.rank() == 0 || is_told.load(std::memory_order_acquire)) return;
+  Everywhere* const others = everywhere_now();
+  if (others == nullptr) return;
+  others->make(Everywhere::Kind::threads, nullptr, 0);
+  is_told.store(true, std::memory_order_release);
+}
+
+}  // namespace
+
+/// Until its creator lets it go.
+struct Threads::Started {
+  Threads& self;
+  const fabric::Rank creator;
+  const Beginning beginning;
+  std::atomic<bool> may_begin{false};
+};
+
+/// At the end of a thread that another rank has started, however it ends.
+class Threads::AtEnd {
+ public:
+  AtEnd(Threads& threads, fabric::Rank creator) : threads_(threads), creator_(creator) {}
+  AtEnd(const AtEnd&) = delete;
+  AtEnd& operator=(const AtEnd&) = delete;
+  ~AtEnd() {
+    threads_.program_.flush_output();
+    const Message message{.kind = Kind::ended, .running = threads_.threads_here() - 1};
+    threads_.send(creator_, message);
+  }
+
+ private:
+  Threads& threads_;
+  const fabric::Rank creator_;
+};
+
+Threads* threads() noexcept {
+  return running_threads.load(std::memory_order_acquire);
+}
+
+void start_threads(SharedProgram& program) {
+  if (program.fabric().size() == 1) return;
+  running_threads.store(new Threads(program, threads_handler, program.spreads_threads()),
+                        std::memory_order_release);
+}
+
+Threads::Threads(SharedProgram& program, fabric::HandlerId handler, bool spread)
+    : program_(program),
+      handler_(handler),
+      spread_(spread),
+      loads_(program.fabric().size()),
+      last_chosen_(program.rank()) {
+  program_.fabric().set_handler(handler_, &Threads::arrived, this);
+}
+
+// ---- At the rank that asks
+
+std::optional<fabric::Rank> Threads::other_owner(pthread_t thread) const noexcept {
+  const space::OwnedSegment& stacks = program_.stack_segment();
+  if (!stacks.contains(address_of(thread))) return std::nullopt;
+  const std::size_t offset = thread - reinterpret_cast<std::uintptr_t>(stacks.data());
+  const auto owner = static_cast<fabric::Rank>(offset / stacks.part_bytes());
+  return owner == program_.rank() ? std::nullopt : std::optional(owner);
+}
+
+Threads::Answer Threads::ask(fabric::Rank owner, const Request& request) noexcept {
+  Waiter waiter;
+  send(owner, {.kind = request.kind,
+               .running = threads_here(),
+               .waiter = reinterpret_cast<std::uintptr_t>(&waiter),
+               .thread = request.thread,
+               .number = request.number,
+               .bytes = request.bytes});
+  fabric::Fabric& fabric = program_.fabric();
+  const auto is_over = [&] { return waiter.is_answered.load() || fabric.lost_ranks() != 0; };
+  static_cast<void>(fabric.wait_until(is_over, no_deadline));
+  if (!waiter.is_answered.load()) program_.fail("the rank of a thread that is asked for is gone");
+  return waiter.answer;
+}
+
+int Threads::create(pthread_t* thread, const pthread_attr_t* attributes, Stacks::Body body, void* argument) {
+  const bool may_leave = spread_ && program_.is_own_code(code_of(program_, body, argument));
+  const fabric::Rank rank = may_leave ? choose_rank() : program_.rank();
+  if (rank == program_.rank()) return create_here(thread, attributes, body, argument);
+  return create_there(rank, thread, attributes, body, argument);
+}
+
+int Threads::create_here(pthread_t* thread, const pthread_attr_t* attributes, Stacks::Body body,
+                         void* argument) {
+  tell_of_threads(program_);
+  return program_.stacks().start(thread, attributes, body, argument);
+}
+
+/// The thread begins when what its creator wrote until now, where it is found included, is there to be seen.
+int Threads::create_there(fabric::Rank rank, pthread_t* thread, const pthread_attr_t* attributes,
+                          Stacks::Body body, void* argument) {
+  if (program_.rank() == 0) program_.note_threads_elsewhere();
+  program_.flush_output();
+  Request request{.kind = Kind::start};
+  put(request.bytes, Beginning(body, argument, attributes));
+  const Answer made = ask(rank, request);
+  if (made.error != 0) return made.error;
+  if (thread != nullptr) *thread = made.result;
+  monitor()->inside(address_of(made.result), [] {});  // publishes
+  send(rank, {.kind = Kind::go, .running = threads_here(), .waiter = get<Made>(made.bytes).started});
+  return 0;
+}
+
+/// The rank with the fewest threads of the program, of several the next one. Of others it is known how many
+/// there were when they were last heard of, and have been sent there since.
+fabric::Rank Threads::choose_rank() noexcept {
+  const auto ranks = static_cast<fabric::Rank>(loads_.size());
+  loads_[program_.rank()].store(threads_here());
+  const fabric::Rank last = last_chosen_.load();
+  fabric::Rank best = last;
+  for (fabric::Rank i = ranks; i > 0; --i) {
+    const fabric::Rank rank = (last + i) % ranks;
+    if (loads_[rank].load() <= loads_[best].load()) best = rank;
+  }
+  last_chosen_.store(best);
+  loads_[best].fetch_add(1);
+  return best;
+}
+
+void Threads::end_after_others() noexcept {
+  if (is_watching_.test_and_set()) return;
+  if (start_own_thread(&Threads::watch, this) != 0) program_.end_at_once(EXIT_FAILURE);
+}
+
+/// Counts until no rank has a thread, and again: none has been started meanwhile where none had been looked
+/// for yet.
+void* Threads::watch(void* self) noexcept {
+  Threads& here = *static_cast<Threads*>(self);
+  constexpr TimeNs longest_pause_ns = 20'000'000;
+  TimeNs pause_ns = 1'000'000;
+  std::optional<std::uint64_t> ever_when_quiet;
+  for (;;) {
+    Counts all{.running = here.program_.stacks().running_threads(), .ever = here.program_.stacks().ever()};
+    for (fabric::Rank rank = 1; rank < here.loads_.size(); ++rank) {
+      const auto counts = get<Counts>(here.ask(rank, {.kind = Kind::count}).bytes);
+      all.running += counts.running;
+      all.ever += counts.ever;
+    }
+    if (all.running == 0 && ever_when_quiet == all.ever) break;
+    ever_when_quiet = all.running == 0 ? std::optional(all.ever) : std::nullopt;
+    if (all.running == 0) continue;
+    const timespec pause = timespec_of(pause_ns);
+    ::nanosleep(&pause, nullptr);
+    pause_ns = std::min(pause_ns * 2, longest_pause_ns);
+  }
+  here.program_.exit_after_threads();
+  return nullptr;
+}
+
+// ---- Messages
+
+std::uint32_t Threads::threads_here() const noexcept {
+  return static_cast<std::uint32_t>(program_.stacks().running_threads());
+}
+
+void Threads::send(fabric::Rank to, const Message& message) noexcept {
+  static_cast<void>(program_.fabric().send(to, handler_, &message, sizeof message));
+}
+
+void Threads::arrived(void* self, fabric::Rank source, const std::byte* payload, std::size_t bytes) noexcept {
+  auto& here = *static_cast<Threads*>(self);
+  Message message{};
+  if (bytes != sizeof message) return;
+  std::memcpy(&message, payload, sizeof message);
+  here.loads_[source].store(message.running);
+  switch (message.kind) {
+    case Kind::answer: {
+      auto& waiter = *reinterpret_cast<Waiter*>(message.waiter);
+      waiter.answer = {
+          .error = static_cast<int>(message.error), .result = message.result, .bytes = message.bytes};
+      waiter.is_answered.store(true);
+      return here.program_.fabric().notify();
+    }
+    case Kind::go:
+      reinterpret_cast<Started*>(message.waiter)->may_begin.store(true);
+      return here.program_.fabric().notify();
+    case Kind::ended:
+      return;
+    default:
+      return here.begin_to_serve(source, message);
+  }
+}
+
+// ---- At the rank that is asked
+
+/// On a thread of its own, since who calls a handler must not wait.
+void Threads::begin_to_serve(fabric::Rank by, const Message& message) noexcept {
+  auto asked = std::make_unique<Asked>(Asked{.self = *this, .by = by, .message = message});
+  const int error = start_own_thread(&Threads::serve, asked.get());
+  if (error != 0) return answer(by, message.waiter, {.error = error});
+  static_cast<void>(asked.release());
+}
+
+void* Threads::serve(void* asked) noexcept {
+  const std::unique_ptr<Asked> mine(static_cast<Asked*>(asked));
+  const Message& message = mine->message;
+  const Request request{
+      .kind = message.kind, .thread = message.thread, .number = message.number, .bytes = message.bytes};
+  mine->self.answer(mine->by, message.waiter, mine->self.make_call(mine->by, request));
+  return nullptr;
+}
+
+void Threads::answer(fabric::Rank to, std::uint64_t waiter, const Answer& answer) noexcept {
+  send(to, {.kind = Kind::answer,
+            .running = threads_here(),
+            .waiter = waiter,
+            .error = answer.error,
+            .result = answer.result,
+            .bytes = answer.bytes});
+}
+
+Threads::Answer Threads::make_call(fabric::Rank by, const Request& request) noexcept {
+  const pthread_t thread = request.thread;
+  const auto number = static_cast<int>(request.number);
+  Answer answer;
+  switch (request.kind) {
+    case Kind::start:
+      return start_here(by, request.bytes);
+    case Kind::join: {
+      void* result = nullptr;
+      answer.error = join_here(thread, request.number, &result);
+      answer.result = reinterpret_cast<std::uintptr_t>(result);
+      if (answer.error != 0) break;
+      program_.stacks().let_go(thread);
+      monitor()->inside(address_of(thread), [] {});  // publishes what the thread wrote
+      break;
+    }
+    case Kind::detach:
+      answer.error = CRATON_REAL(pthread_detach)(thread);
+      if (answer.error == 0) program_.stacks().let_go(thread);
+      break;
+    case Kind::cancel:
+      answer.error = CRATON_REAL(pthread_cancel)(thread);
+      break;
+    case Kind::signal:
+      answer.error = CRATON_REAL(pthread_kill)(thread, number);
+      break;
+    case Kind::queue:
+      answer.error = CRATON_REAL(pthread_sigqueue)(thread, number, get<sigval>(request.bytes));
+      break;
+    case Kind::name:
+      answer.error =
+          CRATON_REAL(pthread_setname_np)(thread, reinterpret_cast<const char*>(request.bytes.data()));
+      break;
+    case Kind::get_name:
+      answer.error = CRATON_REAL(pthread_getname_np)(thread, reinterpret_cast<char*>(answer.bytes.data()),
+                                                     answer.bytes.size());
+      break;
+    case Kind::affinity: {
+      const auto mask = get<cpu_set_t>(request.bytes);
+      answer.error = CRATON_REAL(pthread_setaffinity_np)(thread, sizeof mask, &mask);
+      break;
+    }
+    case Kind::get_affinity: {
+      cpu_set_t mask{};
+      answer.error = CRATON_REAL(pthread_getaffinity_np)(thread, sizeof mask, &mask);
+      put(answer.bytes, mask);
+      break;
+    }
+    case Kind::schedule: {
+      const auto parameters = get<sched_param>(request.bytes);
+      answer.error = CRATON_REAL(pthread_setschedparam)(thread, number, &parameters);
+      break;
+    }
+    case Kind::get_schedule: {
+      int policy = 0;
+      sched_param parameters{};
+      answer.error = CRATON_REAL(pthread_getschedparam)(thread, &policy, &parameters);
+      answer.result = static_cast<std::uint64_t>(policy);
+      put(answer.bytes, parameters);
+      break;
+    }
+    case Kind::priority:
+      answer.error = CRATON_REAL(pthread_setschedprio)(thread, number);
+      break;
+    case Kind::count:
+      put(answer.bytes,
+          Counts{.running = program_.stacks().running_threads(), .ever = program_.stacks().ever()});
+      break;
+    case Kind::go:
+    case Kind::ended:
+    case Kind::answer:
+      break;
+  }
+  return answer;
+}
+
+Threads::Answer Threads::start_here(fabric::Rank creator, const Bytes& bytes) noexcept {
+  auto started = std::unique_ptr<Started>(
+      new Started{.self = *this, .creator = creator, .beginning = get<Beginning>(bytes)});
+  pthread_attr_t attributes;
+  ::pthread_attr_init(&attributes);
+  started->beginning.apply_to(attributes);
+  Answer answer;
+  pthread_t thread = 0;
+  answer.error = program_.stacks().start(&thread, &attributes, &Threads::begin, started.get());
+  ::pthread_attr_destroy(&attributes);
+  if (answer.error != 0) return answer;
+  answer.result = thread;
+  put(answer.bytes, Made{.started = reinterpret_cast<std::uintptr_t>(started.release())});
+  return answer;
+}
+
+/// On the thread that was made.
+void* Threads::begin(void* started) {
+  auto* const mine = static_cast<Started*>(started);
+  SharedProgram& program = mine->self.program_;
+  fabric::Fabric& fabric = program.fabric();
+  const auto is_over = [&] { return mine->may_begin.load() || fabric.lost_ranks() != 0; };
+  static_cast<void>(fabric.wait_until(is_over, no_deadline));
+  if (!mine->may_begin.load()) program.fail("the rank that has started a thread is gone");
+  const Beginning beginning = mine->beginning;
+  const AtEnd end(mine->self, mine->creator);
+  delete mine;
+  monitor()->inside(address_of(::pthread_self()), [] {});  // learns what its creator wrote
+  beginning.take_over();
+  return beginning.body(beginning.argument);
+}
+
+}  // namespace craton::posix
+
+// ---- What programs call. The stacks of threads are free again when these have been joined.
+
+namespace {
+
+using craton::no_deadline;
+using craton::TimeNs;
+using craton::posix::deadline_of;
+using craton::posix::monitor;
+using craton::posix::Name;
+using craton::posix::Results;
+using craton::posix::shared_program;
+using craton::posix::Threads;
+using craton::posix::threads;
+using craton::posix::Value;
+using craton::posix::Values;
+using Kind = Threads::Kind;
+
+int let_go(pthread_t thread, int error) noexcept {
+  if (error == 0 && shared_program() != nullptr) shared_program()->stacks().let_go(thread);
+  return error;
+}
+
+/// Asks the rank of a thread, where that is another one.
+std::optional<Threads::Answer> ask_owner(pthread_t thread, Threads::Request request) noexcept {
+  Threads* const running = threads();
+  const auto owner = running == nullptr ? std::nullopt : running->other_owner(thread);
+  if (!owner) return std::nullopt;
+  request.thread = thread;
+  return running->ask(*owner, request);
+}
+
+/// \param patience how long a join may take, asked only where there are other ranks
+/// \param real the C library's function, for a thread of this rank
+template <typename Patience, typename Real>
+int join(pthread_t thread, void** result, Patience patience, Real real) {
+  Threads* const running = threads();
+  const auto owner = running == nullptr ? std::nullopt : running->other_owner(thread);
+  if (!owner) return let_go(thread, real());
+  const Threads::Answer answer =
+      running->ask(*owner, {.kind = Kind::join, .thread = thread, .number = patience()});
+  if (answer.error != 0) return answer.error;
+  monitor()->inside(reinterpret_cast<const void*>(thread), [] {});  // learns what the thread wrote
+  if (result != nullptr) *result = reinterpret_cast<void*>(answer.result);
+  return 0;
+}
+
+TimeNs patience_until(clockid_t clock, const timespec* until) noexcept {
+  if (until == nullptr) return no_deadline;
+  const TimeNs deadline_ns = deadline_of(clock, until);
+  if (deadline_ns == no_deadline) return no_deadline;
+  return std::max<TimeNs>(deadline_ns - monitor()->now_ns(), 0);
+}
+
+/// How many threads run at a time, where those that the program starts run on all ranks; else 0.
+long processors_of_all() noexcept {
+  Threads* const running = threads();
+  if (running == nullptr || !running->is_spread()) return 0;
+  return static_cast<long>(craton::omp::runtime()->default_threads());
+}
+
+}  // namespace
+
+extern "C" {
+
+[[gnu::visibility("default")]] int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
+                                                  void* (*body)(void*), void* argument) {
+  if (shared_program() == nullptr) return CRATON_REAL(pthread_create)(thread, attributes, body, argument);
+  Threads* const running = threads();
+  if (running == nullptr) return shared_program()->stacks().start(thread, attributes, body, argument);
+  return running->create(thread, attributes, body, argument);
+}
+
+[[gnu::visibility("default")]] int pthread_join(pthread_t thread, void** result) {
+  return join(
+      thread, result, [] { return no_deadline; }, [&] { return CRATON_REAL(pthread_join)(thread, result); });
+}
+
+[[gnu::visibility("default")]] int pthread_tryjoin_np(pthread_t thread, void** result) noexcept {
+  const int error = join(
+      thread, result, [] { return TimeNs{0}; },
+      [&] { return CRATON_REAL(pthread_tryjoin_np)(thread, result); });
+  return error == ETIMEDOUT ? EBUSY : error;
+}
+
+[[gnu::visibility("default")]] int pthread_timedjoin_np(pthread_t thread, void** result,
+                                                        const timespec* until) {
+  return join(
+      thread, result, [&] { return patience_until(CLOCK_REALTIME, until); },
+      [&] { return CRATON_REAL(pthread_timedjoin_np)(thread, result, until); });
+}
+
+[[gnu::visibility("default")]] int pthread_clockjoin_np(pthread_t thread, void** result, clockid_t clock,
+                                                        const timespec* until) {
+  return join(
+      thread, result, [&] { return patience_until(clock, until); },
+      [&] { return CRATON_REAL(pthread_clockjoin_np)(thread, result, clock, until); });
+}
+
+[[gnu::visibility("default")]] int pthread_detach(pthread_t thread) noexcept {
+  if (const auto answer = ask_owner(thread, {.kind = Kind::detach})) return answer->error;
+  return let_go(thread, CRATON_REAL(pthread_detach)(thread));
+}
+
+[[gnu::visibility("default")]] int pthread_cancel(pthread_t thread) {
+  if (const auto answer = ask_owner(thread, {.kind = Kind::cancel})) return answer->error;
+  return CRATON_REAL(pthread_cancel)(thread);
+}
+
+[[gnu::visibility("default")]] int pthread_kill(pthread_t thread, int signal) {
+  if (const auto answer = ask_owner(thread, {.kind = Kind::signal, .number = signal})) return answer->error;
+  return CRATON_REAL(pthread_kill)(thread, signal);
+}
+
+[[gnu::visibility("default")]] int pthread_sigqueue(pthread_t thread, int signal, const sigval value) {
+  Threads::Request request{.kind = Kind::queue, .number = signal};
+  craton::posix::put(request.bytes, value);
+  if (const auto answer = ask_owner(thread, request)) return answer->error;
+  return CRATON_REAL(pthread_sigqueue)(thread, signal, value);
+}
+
+[[gnu::visibility("default")]] int pthread_setname_np(pthread_t thread, const char* name) {
+  Threads::Request request{.kind = Kind::name};
+  std::strncpy(reinterpret_cast<char*>(request.bytes.data()), name, request.bytes.size() - 1);
+  if (const auto answer = ask_owner(thread, request)) return answer->error;
+  return CRATON_REAL(pthread_setname_np)(thread, Name(name));
+}
+
+[[gnu::visibility("default")]] int pthread_getname_np(pthread_t thread, char* name, std::size_t bytes) {
+  const auto answer = ask_owner(thread, {.kind = Kind::get_name});
+  if (!answer) return CRATON_REAL(pthread_getname_np)(thread, name, bytes);
+  if (answer->error != 0) return answer->error;
+  const char* const found = reinterpret_cast<const char*>(answer->bytes.data());
+  if (std::strlen(found) >= bytes) return ERANGE;
+  std::memcpy(name, found, std::strlen(found) + 1);
+  return 0;
+}
+
+[[gnu::visibility("default")]] int pthread_setaffinity_np(pthread_t thread, std::size_t bytes,
+                                                          const cpu_set_t* mask) {
+  Threads::Request request{.kind = Kind::affinity};
+  std::memcpy(request.bytes.data(), mask, std::min(bytes, sizeof(cpu_set_t)));
+  if (const auto answer = ask_owner(thread, request)) return answer->error;
+  return CRATON_REAL(pthread_setaffinity_np)(thread, bytes, Values(mask, bytes));
+}
+
+[[gnu::visibility("default")]] int pthread_getaffinity_np(pthread_t thread, std::size_t bytes,
+                                                          cpu_set_t* mask) {
+  const auto answer = ask_owner(thread, {.kind = Kind::get_affinity});
+  if (!answer) return CRATON_REAL(pthread_getaffinity_np)(thread, bytes, Results(mask, bytes));
+  if (answer->error != 0) return answer->error;
+  std::memset(mask, 0, bytes);
+  std::memcpy(mask, answer->bytes.data(), std::min(bytes, sizeof(cpu_set_t)));
+  return 0;
+}
+
+[[gnu::visibility("default")]] int pthread_setschedparam(pthread_t thread, int policy,
+                                                         const sched_param* parameters) {
+  Threads::Request request{.kind = Kind::schedule, .number = policy};
+  craton::posix::put(request.bytes, *parameters);
+  if (const auto answer = ask_owner(thread, request)) return answer->error;
+  return CRATON_REAL(pthread_setschedparam)(thread, policy, Value(parameters));
+}
+
+[[gnu::visibility("default")]] int pthread_getschedparam(pthread_t thread, int* policy,
+                                                         sched_param* parameters) {
+  const auto answer = ask_owner(thread, {.kind = Kind::get_schedule});
+  if (!answer) return CRATON_REAL(pthread_getschedparam)(thread, policy, parameters);
+  if (answer->error != 0) return answer->error;
+  *policy = static_cast<int>(answer->result);
+  *parameters = craton::posix::get<sched_param>(answer->bytes);
+  return 0;
+}
+
+[[gnu::visibility("default")]] int pthread_setschedprio(pthread_t thread, int priority) {
+  if (const auto answer = ask_owner(thread, {.kind = Kind::priority, .number = priority}))
+    return answer->error;
+  return CRATON_REAL(pthread_setschedprio)(thread, priority);
+}
+
+// ---- How many threads programs start is often what they find here.
+
+[[gnu::visibility("default")]] long sysconf(int name) {
+  if (name == _SC_NPROCESSORS_ONLN || name == _SC_NPROCESSORS_CONF) {
+    if (const long all = processors_of_all(); all != 0) return all;
+  }
+  return CRATON_REAL(sysconf)(name);
+}
+
+[[gnu::visibility("default")]] int get_nprocs() {
+  const long all = processors_of_all();
+  return all != 0 ? static_cast<int>(all) : CRATON_REAL(get_nprocs)();
+}
+
+[[gnu::visibility("default")]] int get_nprocs_conf() {
+  const long all = processors_of_all();
+  return all != 0 ? static_cast<int>(all) : CRATON_REAL(get_nprocs_conf)();
+}
+
+}  // extern "C"

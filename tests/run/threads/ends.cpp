@@ -1,0 +1,89 @@
+/// \file
+/// Ways in which a program of threads ends; the argument says which.
+#include <pthread.h>
+#include <semaphore.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+constexpr int threads = 6;  // so that some are on each of up to four ranks
+
+std::string way;
+int main_process = 0;
+sem_t elsewhere;  // one for each thread that is not in main's process
+std::atomic<int> rest{threads};
+
+bool is_elsewhere() {
+  return getpid() != main_process;
+}
+
+/// Threads that main does not wait for: the last of them says so.
+void outlive() {
+  usleep(20'000);
+  if (--rest == 0) std::printf("the last thread\n");
+}
+
+/// One more than main has started, by one of its threads, which ends first.
+void hand_on(int left) {
+  if (left == 0) return outlive();
+  std::thread([left] { hand_on(left - 1); }).detach();
+}
+
+void work() {
+  if (way == "main_first") return outlive();
+  if (way == "handing_on") return hand_on(5);
+  if (way == "running") {
+    sem_post(&elsewhere);
+    for (;;) pause();
+  }
+  if (way == "computing") {
+    sem_post(&elsewhere);
+    for (std::atomic<unsigned> turns{0};;) ++turns;
+  }
+  if (!is_elsewhere()) {
+    for (;;) pause();
+  }
+  std::printf("ends by %s\n", way.c_str());
+  std::fflush(stdout);
+  if (way == "exit") std::exit(5);
+  if (way == "quick_exit") std::quick_exit(6);
+  if (way == "_exit") _exit(7);
+  if (way == "abort") std::abort();
+  if (way == "exception") throw std::runtime_error("nobody catches this");
+  if (way == "fault") *static_cast<volatile int*>(nullptr) = 1;
+  for (;;) pause();
+}
+
+void at_exit() {
+  std::printf("an exit handler, in main's process: %d\n", !is_elsewhere());
+}
+
+}  // namespace
+
+int main(int, char** arguments) {
+  way = arguments[1];
+  main_process = getpid();
+  sem_init(&elsewhere, 0, 0);
+  std::atexit(&at_exit);
+  if (way == "exit" || way == "quick_exit" || way == "_exit" || way == "abort" || way == "exception" ||
+      way == "fault") {
+    // The first is not on rank 0.
+    std::vector<std::thread> started;
+    started.emplace_back(&work);
+    for (std::thread& thread : started) thread.join();
+  }
+  for (int i = 0; i < threads; ++i) std::thread(&work).detach();
+  if (way == "main_first" || way == "handing_on") pthread_exit(nullptr);
+  for (int i = 0; i < threads; ++i) sem_wait(&elsewhere);
+  std::printf("main ends\n");
+  return 3;
+}

@@ -1,0 +1,150 @@
+/// \file
+/// Unmodified programs of threads, without OpenMP, under `craton run --spread-threads`: they say what they
+/// say in one process, and each of their steps had threads on every rank.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <ostream>
+#include <sstream>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "launched_job.hpp"
+
+namespace craton {
+
+namespace {
+
+using job::LaunchedJob;
+
+struct ThreadsWay {
+  std::string name;
+  int ranks;
+  std::vector<std::string> words;
+
+  friend std::ostream& operator<<(std::ostream& out, const ThreadsWay& way) { return out << way.name; }
+};
+const std::vector<ThreadsWay> threads_ways{
+    {"1", 1, {"-n", "1"}},
+    {"2", 2, {"-n", "2"}},
+    {"2x2", 2, {"-n", "2", "--threads", "2"}},
+    {"4", 4, {"-n", "4"}},
+    {"2_isolated", 2, {"-n", "2", "--isolate-nodes"}},
+    {"4_isolated", 4, {"-n", "4", "--isolate-nodes", "--transport", "tcp"}},
+};
+
+std::vector<std::string> command_of(const ThreadsWay& way, const std::vector<std::string>& program) {
+  std::vector<std::string> words{"--share=auto", "--spread-threads"};
+  words.insert(words.end(), way.words.begin(), way.words.end());
+  words.insert(words.end(), {"--", job::program(program[0])});
+  words.insert(words.end(), program.begin() + 1, program.end());
+  return words;
+}
+
+std::vector<std::string> threaded() {
+  std::istringstream names(CRATON_THREADED_NAMES);
+  std::vector<std::string> all;
+  for (std::string name; names >> name;) all.push_back(name);
+  return all;
+}
+
+std::string output_of(const std::string& command) {
+  FILE* const stream = ::popen(command.c_str(), "r");
+  if (stream == nullptr) return "cannot run " + command;
+  std::string output;
+  char buffer[4096];
+  for (std::size_t bytes = 0; (bytes = std::fread(buffer, 1, sizeof buffer, stream)) > 0;)
+    output.append(buffer, bytes);
+  EXPECT_EQ(::pclose(stream), 0) << command;
+  return output;
+}
+
+class ThreadPrograms : public testing::TestWithParam<std::tuple<std::string, ThreadsWay>> {};
+
+TEST_P(ThreadPrograms, SayTheSameOverRanks) {
+  const auto& [program, way] = GetParam();
+  const std::string native = output_of("timeout 100 '" + job::program(program) + "' argument 2>/dev/null");
+  LaunchedJob job(command_of(way, {program, "argument"}));
+  EXPECT_EQ(job::finish_clean(job), 0);
+  EXPECT_EQ(job.output(), native);
+  EXPECT_EQ(job.error().substr(0, job.error().find(',')), "processes: " + std::to_string(way.ranks));
+}
+
+std::string name_of_threads(const testing::TestParamInfo<std::tuple<std::string, ThreadsWay>>& tested) {
+  return std::get<0>(tested.param) + "_" + std::get<1>(tested.param).name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Run, ThreadPrograms,
+                         testing::Combine(testing::ValuesIn(threaded()), testing::ValuesIn(threads_ways)),
+                         name_of_threads);
+
+// ---- How they end
+
+struct ThreadsEnd {
+  std::string way;
+  int code;
+  std::string output;
+  std::string error;  ///< a part of it
+
+  friend std::ostream& operator<<(std::ostream& out, const ThreadsEnd& end) { return out << end.way; }
+};
+const std::string at_exit_line = "an exit handler, in main's process: 1\n";
+const std::vector<ThreadsEnd> thread_ends{
+    {"main_first", 0, "the last thread\n" + at_exit_line, ""},
+    {"handing_on", 0, "the last thread\n" + at_exit_line, ""},
+    {"running", 3, "main ends\n" + at_exit_line, ""},
+    {"computing", 3, "main ends\n" + at_exit_line, ""},
+    {"exit", 5, "ends by exit\n" + at_exit_line, ""},
+    {"quick_exit", 6, "ends by quick_exit\n", ""},
+    {"_exit", 7, "ends by _exit\n", ""},
+    {"abort", 134, "ends by abort\n", "craton: rank 1 "},
+    {"exception", 134, "ends by exception\n", "nobody catches this"},
+    {"fault", 139, "ends by fault\n", "craton: rank 1 "},
+};
+
+class ThreadEnds : public testing::TestWithParam<std::tuple<ThreadsEnd, ThreadsWay>> {};
+
+TEST_P(ThreadEnds, AreThoseOfOneProcess) {
+  const auto& [end, way] = GetParam();
+  LaunchedJob job(command_of(way, {"thread_ends", end.way}));
+  EXPECT_EQ(job::finish_clean(job), end.code);
+  EXPECT_EQ(job.output(), end.output);
+  if (end.error.empty())
+    EXPECT_EQ(job.error(), "");
+  else
+    EXPECT_NE(job.error().find(end.error), std::string::npos) << job.error();
+}
+
+std::string name_of_end(const testing::TestParamInfo<std::tuple<ThreadsEnd, ThreadsWay>>& tested) {
+  return std::get<0>(tested.param).way + "_over_" + std::get<1>(tested.param).name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Run, ThreadEnds,
+                         testing::Combine(testing::ValuesIn(thread_ends),
+                                          testing::Values(threads_ways[1], threads_ways[5])),
+                         name_of_end);
+
+/// Without the option the ranks of a program that has threads, but no OpenMP, are one; a line says what would
+/// make it otherwise.
+TEST(SpreadThreads, AreNamedToWhoHasNotAskedForThem) {
+  LaunchedJob job({"--share=auto", "-n", "4", "--", job::program("patterns")});
+  EXPECT_EQ(job::finish_clean(job), 0);
+  EXPECT_NE(job.error().find("--spread-threads"), std::string::npos) << job.error();
+  EXPECT_NE(job.error().find("processes: 1,"), std::string::npos) << job.error();
+}
+
+/// A pool of as many threads as there are processors has one for each thread of all ranks.
+TEST(SpreadThreads, SeeTheProcessorsOfAllRanks) {
+  LaunchedJob job({"--share=auto", "--spread-threads", "-n", "3", "--threads", "5", "--", "/usr/bin/getconf",
+                   "_NPROCESSORS_ONLN"});
+  EXPECT_EQ(job::finish_clean(job), 0);
+  EXPECT_EQ(job.output(), "15\n");
+}
+
+}  // namespace
+
+}  // namespace craton
