@@ -52,7 +52,7 @@ bool run_shared_futex(const long (&arguments)[6], long& result) noexcept {
     case FUTEX_WAKE:
     case FUTEX_WAKE_BITSET:
       shared->inside(word, [] {});
-      shared->changed();
+      shared->wake_all(word);
       break;
     default:
       error = ENOSYS;

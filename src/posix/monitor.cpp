@@ -1,7 +1,7 @@
 #include "posix/monitor.hpp"
 
 #include <algorithm>
-#include <climits>
+#include <cstring>
 
 #include "base/error.hpp"
 #include "base/futex.hpp"
@@ -72,34 +72,169 @@ bool Monitor::wait(const void* object, FunctionRef<bool()> step, TimeNs deadline
   }
 }
 
+/// In the list of those who sleep, from before the look at the state that finds that it must.
+class Monitor::Registered {
+ public:
+  Registered(Monitor& monitor, Sleeper& sleeper) noexcept : monitor_(monitor), sleeper_(sleeper) {
+    monitor_.add(sleeper_);
+  }
+  Registered(const Registered&) = delete;
+  Registered& operator=(const Registered&) = delete;
+  ~Registered() {
+    monitor_.remove(sleeper_);
+    // It has been woken and does not look again, so another one must.
+    if (!looks_again && sleeper_.state.load() == Sleeper::woken) monitor_.pass_on(sleeper_.object);
+  }
+
+  bool looks_again = false;
+
+ private:
+  Monitor& monitor_;
+  Sleeper& sleeper_;
+};
+
 Monitor::Slept Monitor::wait_once(const void* object, FunctionRef<bool()> step, TimeNs deadline_ns) {
-  const std::uint32_t seen = changes_.load(std::memory_order_acquire);
+  Sleeper sleeper{.object = object};
+  Registered registered(*this, sleeper);
   bool holds = false;
   inside(object, [&] { holds = step(); });
   if (holds) return Slept::holds;
   const TimeNs now = now_ns();
   if (now >= deadline_ns) return Slept::timed_out;
-  futex_wait(changes_, seen, std::min(deadline_ns, now + longest_sleep_ns));
+  futex_wait(sleeper.state, Sleeper::asleep, std::min(deadline_ns, now + longest_sleep_ns));
+  registered.looks_again = true;
   return Slept::woken;
 }
 
-void Monitor::changed() {
-  wake_here();
-  if (!program_.others_run()) return;
-  fabric::Fabric& fabric = program_.fabric();
-  for (fabric::Rank rank = 0; rank < fabric.size(); ++rank) {
-    if (rank != fabric.rank()) static_cast<void>(fabric.send(rank, handler_, nullptr, 0));
+// ---- Turns
+
+std::uint64_t Monitor::fresh_number() noexcept {
+  constexpr unsigned turn_bits = 16;
+  constexpr unsigned rank_bits = 12;
+  return (fresh_.fetch_add(1) << (turn_bits + rank_bits)) + (std::uint64_t{program_.rank()} << turn_bits);
+}
+
+void Monitor::Turn::enter(std::uint64_t number) noexcept {
+  sleeper_.is_numbered = true;
+  sleeper_.number = number;
+  monitor_.add(sleeper_);
+}
+
+Monitor::Slept Monitor::Turn::sleep(TimeNs deadline_ns) {
+  if (is_let_on()) return Slept::holds;
+  const TimeNs now = monitor_.now_ns();
+  if (now >= deadline_ns) return Slept::timed_out;
+  futex_wait(sleeper_.state, Sleeper::asleep, std::min(deadline_ns, now + longest_sleep_ns));
+  if (is_let_on()) return Slept::holds;
+  std::uint32_t stirred = Sleeper::stirred;
+  sleeper_.state.compare_exchange_strong(stirred, Sleeper::asleep);
+  if (monitor_.program_.fabric().lost_ranks() != 0)
+    monitor_.program_.fail("a rank is gone while threads of others wait for it");
+  return Slept::woken;
+}
+
+void Monitor::Turn::learn() {
+  if (sleeper_.by == monitor_.program_.rank()) return;
+  const SignalSection section;
+  try {
+    monitor_.program_.space().protocol().acquire(sleeper_.by);
+  } catch (const Error& error) {
+    monitor_.program_.fail(error.what());
   }
 }
 
-void Monitor::wake_here() noexcept {
-  changes_.fetch_add(1, std::memory_order_acq_rel);
-  futex_wake(changes_, INT_MAX);
+// ---- Waking
+
+Monitor::Bucket& Monitor::bucket_of(const void* object) noexcept {
+  const std::uint64_t mixed = (reinterpret_cast<std::uintptr_t>(object) >> 3U) * 0x9e3779b97f4a7c15U;
+  return buckets_[(mixed >> 32U) % buckets_.size()];
 }
 
-void Monitor::arrived(void* self, fabric::Rank /*source*/, const std::byte* /*payload*/,
-                      std::size_t /*bytes*/) noexcept {
-  static_cast<Monitor*>(self)->wake_here();
+/// Behind the others: who waits longest is woken first.
+void Monitor::add(Sleeper& sleeper) noexcept {
+  const SignalSection section;
+  Bucket& bucket = bucket_of(sleeper.object);
+  const std::lock_guard lock(bucket.lock);
+  Sleeper** link = &bucket.first;
+  while (*link != nullptr) link = &(*link)->next;
+  *link = &sleeper;
+  sleeper.link = link;
+}
+
+void Monitor::remove(Sleeper& sleeper) noexcept {
+  const SignalSection section;
+  Bucket& bucket = bucket_of(sleeper.object);
+  const std::lock_guard lock(bucket.lock);
+  if (sleeper.link == nullptr) return;
+  *sleeper.link = sleeper.next;
+  if (sleeper.next != nullptr) sleeper.next->link = sleeper.link;
+  sleeper.link = nullptr;
+}
+
+/// Also in a handler. Who is woken stays in the list until it has seen that.
+void Monitor::wake_here(const Message& message, fabric::Rank by) noexcept {
+  constexpr std::uint64_t turns_most = std::uint64_t{1} << 16U;
+  const auto* const object = reinterpret_cast<const void*>(message.object);
+  Bucket& bucket = bucket_of(object);
+  const std::lock_guard lock(bucket.lock);
+  for (Sleeper* each = bucket.first; each != nullptr; each = each->next) {
+    if (each->object != object || each->state.load() == Sleeper::woken) continue;
+    const bool is_meant = message.kind == Kind::let_on
+                              ? each->is_numbered && message.number - each->number - 1 < turns_most
+                              : !each->is_numbered;
+    if (!is_meant) continue;
+    each->by = by;
+    each->state.store(Sleeper::woken);
+    futex_wake(each->state, 1);
+    if (message.kind == Kind::one) return;
+  }
+}
+
+void Monitor::pass_on(const void* object) noexcept {
+  const SignalSection section;
+  wake_here({.kind = Kind::one, .object = reinterpret_cast<std::uintptr_t>(object), .number = 0},
+            program_.rank());
+}
+
+void Monitor::stir(pthread_t thread) noexcept {
+  const SignalSection section;
+  for (Bucket& bucket : buckets_) {
+    const std::lock_guard lock(bucket.lock);
+    for (Sleeper* each = bucket.first; each != nullptr; each = each->next) {
+      std::uint32_t asleep = Sleeper::asleep;
+      if (each->thread == thread && each->state.compare_exchange_strong(asleep, Sleeper::stirred))
+        futex_wake(each->state, 1);
+    }
+  }
+}
+
+void Monitor::wake_all(const void* object) {
+  tell({.kind = Kind::all, .object = reinterpret_cast<std::uintptr_t>(object), .number = 0});
+}
+
+void Monitor::wake_one(const void* object) {
+  tell({.kind = Kind::one, .object = reinterpret_cast<std::uintptr_t>(object), .number = 0});
+}
+
+void Monitor::let_on(const void* object, std::uint64_t number) {
+  tell({.kind = Kind::let_on, .object = reinterpret_cast<std::uintptr_t>(object), .number = number});
+}
+
+void Monitor::tell(const Message& message) {
+  const SignalSection section;
+  wake_here(message, program_.rank());
+  if (!program_.others_run()) return;
+  fabric::Fabric& fabric = program_.fabric();
+  for (fabric::Rank rank = 0; rank < fabric.size(); ++rank) {
+    if (rank != fabric.rank()) static_cast<void>(fabric.send(rank, handler_, &message, sizeof message));
+  }
+}
+
+void Monitor::arrived(void* self, fabric::Rank source, const std::byte* payload, std::size_t bytes) noexcept {
+  Message message{};
+  if (bytes != sizeof message) return;
+  std::memcpy(&message, payload, sizeof message);
+  static_cast<Monitor*>(self)->wake_here(message, source);
 }
 
 }  // namespace craton::posix

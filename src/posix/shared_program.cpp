@@ -204,7 +204,7 @@ std::vector<AddressSpan> SharedProgram::shared_spans() {
 }
 
 space::MutexId SharedProgram::mutex_of(const void* address) const noexcept {
-  const std::uint64_t mixed = (reinterpret_cast<std::uintptr_t>(address) >> 3U) * 0x9e3779b97f4a7c15U;
+  const std::uint64_t mixed = (reinterpret_cast<std::uintptr_t>(address) / page_bytes) * 0x9e3779b97f4a7c15U;
   return omp_mutexes_ + static_cast<space::MutexId>(mixed >> 32U) % hashed_mutexes;
 }
 

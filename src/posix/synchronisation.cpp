@@ -68,13 +68,20 @@ class CountedTake {
   bool is_counted_ = false;
 };
 
+/// Who counts itself as waiting has not got what it wants, and leaves.
+template <typename Step>
+void stop_waiting(Monitor& monitor, const void* object, Step& step) {
+  monitor.inside(object, [&] { step.give_up(); });
+  monitor.pass_on(object);
+}
+
 /// Waits until `take` has got what it wants. \returns false if the deadline has passed
 template <typename Take>
 bool wait_to_take(Monitor& monitor, const void* object, std::uint32_t& waiting, Take take,
                   TimeNs deadline_ns) {
   CountedTake step(take, waiting);
   const bool in_time = monitor.wait(object, step, deadline_ns);
-  if (!in_time) monitor.inside(object, [&] { step.give_up(); });
+  if (!in_time) stop_waiting(monitor, object, step);
   return in_time;
 }
 
@@ -91,12 +98,18 @@ class AtEnd {
   Last last_;
 };
 
-/// Calls `change` alone, and wakes who waits for anything where it returns true.
+enum class Wakes { one, all };
+
+/// Calls `change` alone, and wakes one of each rank who waits for the object, or all, where it returns true.
 template <typename Change>
-void change_and_wake(Monitor& monitor, const void* object, Change change) {
+void change_and_wake(Monitor& monitor, const void* object, Wakes wakes, Change change) {
   bool wake = false;
   monitor.inside(object, [&] { wake = change(); });
-  if (wake) monitor.changed();
+  if (!wake) return;
+  if (wakes == Wakes::one)
+    monitor.wake_one(object);
+  else
+    monitor.wake_all(object);
 }
 
 // ---- Mutexes
@@ -146,7 +159,7 @@ int lock_if_free(Monitor& monitor, pthread_mutex_t* object) {
 int unlock(Monitor& monitor, pthread_mutex_t* object) {
   auto& mutex = state_of<Mutex>(object);
   int result = 0;
-  change_and_wake(monitor, object, [&] {
+  change_and_wake(monitor, object, Wakes::one, [&] {
     const bool checks = (mutex.kind & kind_bits) != PTHREAD_MUTEX_NORMAL;
     if (mutex.locked == 0 || (checks && mutex.owner != ::pthread_self())) {
       result = checks ? EPERM : 0;
@@ -165,10 +178,10 @@ int unlock(Monitor& monitor, pthread_mutex_t* object) {
 
 // ---- Conditions
 
+/// Who waits has a number; those below `released` have been let on.
 struct Condition {
-  std::uint64_t signals;
-  std::uint32_t waiting;
-  std::uint32_t destroying;
+  std::uint64_t next;
+  std::uint64_t released;
 };
 
 /// Where the C library's pthread_cond_init puts what pthread_condattr_setclock has said.
@@ -177,51 +190,69 @@ clockid_t clock_of(const pthread_cond_t* object) {
   return (object->__data.__wrefs & is_monotonic) != 0 ? CLOCK_MONOTONIC : CLOCK_REALTIME;
 }
 
+/// Before its turn, or so it seems. A number in the middle cannot be taken back: then all go on, and come
+/// again. \returns whether it has been let on, and is only about to be told
+bool leave(Monitor& monitor, pthread_cond_t* object, const Monitor::Turn& turn) {
+  auto& condition = state_of<Condition>(object);
+  bool was_let_on = false;
+  bool let_all_on = false;
+  std::uint64_t number = 0;
+  monitor.inside(object, [&] {
+    was_let_on = turn.number() < condition.released;
+    if (was_let_on) return;
+    if (turn.number() == condition.released)
+      ++condition.released;
+    else if (turn.number() + 1 == condition.next)
+      --condition.next;
+    else
+      let_all_on = true;
+    if (let_all_on) condition.released = condition.next;
+    number = condition.released;
+  });
+  if (let_all_on) monitor.let_on(object, number);
+  return was_let_on;
+}
+
+int signal(Monitor& monitor, pthread_cond_t* object, Wakes wakes) {
+  auto& condition = state_of<Condition>(object);
+  bool has_waiting = false;
+  std::uint64_t number = 0;
+  monitor.inside(object, [&] {
+    has_waiting = condition.released != condition.next;
+    if (!has_waiting) return;
+    number = condition.released = wakes == Wakes::one ? condition.released + 1 : condition.next;
+  });
+  if (has_waiting) monitor.let_on(object, number);
+  return 0;
+}
+
 int wait(Monitor& monitor, pthread_cond_t* object, pthread_mutex_t* mutex, TimeNs deadline_ns = no_deadline) {
   auto& condition = state_of<Condition>(object);
-  std::uint64_t before = 0;
+  Monitor::Turn turn(monitor, object);
   monitor.inside(object, [&] {
-    before = condition.signals;
-    ++condition.waiting;
+    if (condition.next == condition.released) condition.next = condition.released = monitor.fresh_number();
+    turn.enter(condition.next++);
   });
-  const auto leave = [&] {
-    change_and_wake(monitor, object, [&] { return --condition.waiting == 0 && condition.destroying != 0; });
-  };
   if (const int error = ::pthread_mutex_unlock(mutex); error != 0) {
-    leave();
+    leave(monitor, object, turn);
     return error;
   }
-  // Also where the thread is cancelled, whose handlers are to find the mutex locked.
+  // Also where the thread is cancelled, whose handlers are to find the mutex locked, and others the signal
+  // that was meant for it. Else who is let on looks at the condition no more: it may be gone by then.
+  bool is_cancelled = true;
   const AtEnd end([&] {
-    leave();
+    if (is_cancelled && (turn.is_let_on() || leave(monitor, object, turn)))
+      signal(monitor, object, Wakes::one);
     ::pthread_mutex_lock(mutex);
   });
-  const auto is_signalled = [&] { return condition.signals != before; };
-  for (;;) {
-    const Monitor::Slept slept = monitor.wait_once(object, is_signalled, deadline_ns);
-    if (slept != Monitor::Slept::woken) return slept == Monitor::Slept::holds ? 0 : ETIMEDOUT;
+  Monitor::Slept slept = Monitor::Slept::woken;
+  while (slept == Monitor::Slept::woken) {
     ::pthread_testcancel();
+    slept = turn.sleep(deadline_ns);
   }
-}
-
-/// Wakes all: who waits must expect to be woken for nothing.
-int signal(Monitor& monitor, pthread_cond_t* object) {
-  auto& condition = state_of<Condition>(object);
-  change_and_wake(monitor, object, [&] {
-    ++condition.signals;
-    return condition.waiting != 0;
-  });
-  return 0;
-}
-
-/// Who was woken may still look at it.
-int destroy(Monitor& monitor, pthread_cond_t* object) {
-  auto& condition = state_of<Condition>(object);
-  static_cast<void>(monitor.wait(object, [&] {
-    condition.destroying = condition.waiting != 0 ? 1 : 0;
-    return condition.waiting == 0;
-  }));
-  return 0;
+  is_cancelled = false;
+  const bool in_time = slept == Monitor::Slept::holds || leave(monitor, object, turn);
+  return in_time ? 0 : ETIMEDOUT;
 }
 
 // ---- Locks for readers and writers
@@ -238,10 +269,18 @@ bool try_lock(ReadersWriters& lock, bool write) {
   return is_free;
 }
 
+/// A reader that has come in lets others look who may come in with it.
 int lock(Monitor& monitor, pthread_rwlock_t* object, bool write, TimeNs deadline_ns = no_deadline) {
   auto& lock = state_of<ReadersWriters>(object);
-  const auto take = [&] { return try_lock(lock, write); };
-  return wait_to_take(monitor, object, lock.waiting, take, deadline_ns) ? 0 : ETIMEDOUT;
+  bool others_wait = false;
+  const auto take = [&] {
+    const bool is_mine = try_lock(lock, write);
+    others_wait = lock.waiting > 1;
+    return is_mine;
+  };
+  const bool in_time = wait_to_take(monitor, object, lock.waiting, take, deadline_ns);
+  if (in_time && !write && others_wait) monitor.wake_one(object);
+  return in_time ? 0 : ETIMEDOUT;
 }
 
 int lock_if_free(Monitor& monitor, pthread_rwlock_t* object, bool write) {
@@ -252,13 +291,13 @@ int lock_if_free(Monitor& monitor, pthread_rwlock_t* object, bool write) {
 
 int unlock(Monitor& monitor, pthread_rwlock_t* object) {
   auto& lock = state_of<ReadersWriters>(object);
-  change_and_wake(monitor, object, [&] {
+  change_and_wake(monitor, object, Wakes::one, [&] {
     if (lock.writer != 0) {
       lock.writer = 0;
     } else if (lock.readers != 0) {
       --lock.readers;
     }
-    return lock.waiting != 0;
+    return lock.readers == 0 && lock.waiting != 0;
   });
   return 0;
 }
@@ -288,7 +327,7 @@ int wait_for_one(Monitor& monitor, sem_t* object, TimeNs deadline_ns) {
   auto& semaphore = state_of<Semaphore>(object);
   CountedTake step([&] { return try_take(semaphore); }, semaphore.waiting);
   const AtEnd end([&] {
-    if (step.is_counted()) monitor.inside(object, [&] { step.give_up(); });
+    if (step.is_counted()) stop_waiting(monitor, object, step);
   });
   for (;;) {
     const Monitor::Slept slept = monitor.wait_once(object, step, deadline_ns);
@@ -311,7 +350,7 @@ int take_if_there(Monitor& monitor, sem_t* object) {
 
 int give(Monitor& monitor, sem_t* object) {
   auto& semaphore = state_of<Semaphore>(object);
-  change_and_wake(monitor, object, [&] {
+  change_and_wake(monitor, object, Wakes::one, [&] {
     ++semaphore.value;
     return semaphore.waiting != 0;
   });
@@ -325,48 +364,33 @@ int look(Monitor& monitor, sem_t* object, int* value) {
 
 struct Barrier {
   std::uint32_t arrived;
-  std::uint32_t round;
+  std::uint32_t unused;
   std::uint32_t count;  ///< where pthread_barrier_init puts it
-  std::uint32_t shared;
-  std::uint32_t leaving;  ///< those who have not left their wait; it zeroes this
+  std::uint32_t unused_too[3];
+  std::uint64_t round;  ///< set by who comes first; before that any number
 };
-/// In `leaving`: somebody waits for its end.
-constexpr std::uint32_t destroying = std::uint32_t{1} << 31U;
 
+/// Who is let on looks at the barrier no more: it may be gone by then.
 int wait(Monitor& monitor, pthread_barrier_t* object) {
   auto& barrier = state_of<Barrier>(object);
-  std::uint32_t round = 0;
+  Monitor::Turn turn(monitor, object);
   bool last = false;
-  change_and_wake(monitor, object, [&] {
+  std::uint64_t round = 0;
+  monitor.inside(object, [&] {
+    if (barrier.arrived == 0) barrier.round = monitor.fresh_number();
     round = barrier.round;
     last = ++barrier.arrived == barrier.count;
-    if (last) {
+    if (last)
       barrier.arrived = 0;
-      ++barrier.round;
-    } else {
-      ++barrier.leaving;
-    }
-    return last;
+    else
+      turn.enter(round);
   });
-  if (last) return PTHREAD_BARRIER_SERIAL_THREAD;
-  bool is_awaited = false;
-  static_cast<void>(monitor.wait(object, [&] {
-    if (barrier.round == round) return false;
-    is_awaited = --barrier.leaving == destroying;
-    return true;
-  }));
-  if (is_awaited) monitor.changed();
-  return 0;
-}
-
-/// Whoever has not left its wait yet must still find the round that has ended.
-int destroy(Monitor& monitor, pthread_barrier_t* object) {
-  auto& barrier = state_of<Barrier>(object);
-  static_cast<void>(monitor.wait(object, [&] {
-    const std::uint32_t left = barrier.leaving & ~destroying;
-    barrier.leaving = left | (left != 0 ? destroying : 0);
-    return left == 0;
-  }));
+  if (last) {
+    monitor.let_on(object, round + 1);
+    return PTHREAD_BARRIER_SERIAL_THREAD;
+  }
+  while (turn.sleep(no_deadline) != Monitor::Slept::holds) continue;
+  turn.learn();
   return 0;
 }
 
@@ -385,7 +409,7 @@ int run_once(Monitor& monitor, pthread_once_t* once, void (*routine)()) {
   }));
   if (!mine) return 0;
   const auto end = [&](int state) {
-    change_and_wake(monitor, once, [&] {
+    change_and_wake(monitor, once, Wakes::all, [&] {
       *once = state;
       return true;
     });
@@ -420,7 +444,7 @@ int spin_lock_if_free(Monitor& monitor, pthread_spinlock_t* lock) {
 }
 
 int spin_unlock(Monitor& monitor, pthread_spinlock_t* lock) {
-  change_and_wake(monitor, const_cast<int*>(lock), [&] {
+  change_and_wake(monitor, const_cast<int*>(lock), Wakes::all, [&] {
     *lock = 1;
     return true;
   });
@@ -463,11 +487,11 @@ CRATON_SYNCHRONISED(pthread_cond_clockwait, condition,
                     (condition, mutex, clock, until),
                     wait(*shared, condition, mutex, deadline_of(clock, until)))
 CRATON_SYNCHRONISED(pthread_cond_signal, condition, (pthread_cond_t * condition), (condition),
-                    signal(*shared, condition))
+                    signal(*shared, condition, Wakes::one))
 CRATON_SYNCHRONISED(pthread_cond_broadcast, condition, (pthread_cond_t * condition), (condition),
-                    signal(*shared, condition))
-CRATON_SYNCHRONISED(pthread_cond_destroy, condition, (pthread_cond_t * condition), (condition),
-                    destroy(*shared, condition))
+                    signal(*shared, condition, Wakes::all))
+// Nothing of theirs is left anywhere else, and nobody looks at them any more.
+CRATON_SYNCHRONISED(pthread_cond_destroy, condition, (pthread_cond_t * condition), (condition), 0)
 
 CRATON_SYNCHRONISED(pthread_rwlock_rdlock, object, (pthread_rwlock_t * object), (object),
                     lock(*shared, object, false))
@@ -501,8 +525,7 @@ CRATON_SYNCHRONISED(sem_getvalue, semaphore, (sem_t * semaphore, int* value), (s
 
 CRATON_SYNCHRONISED(pthread_barrier_wait, object, (pthread_barrier_t * object), (object),
                     wait(*shared, object))
-CRATON_SYNCHRONISED(pthread_barrier_destroy, object, (pthread_barrier_t * object), (object),
-                    destroy(*shared, object))
+CRATON_SYNCHRONISED(pthread_barrier_destroy, object, (pthread_barrier_t * object), (object), 0)
 
 CRATON_SYNCHRONISED(pthread_once, once, (pthread_once_t * once, void (*routine)()), (once, routine),
                     run_once(*shared, once, routine))
@@ -566,7 +589,7 @@ void craton_guard_release(std::uint64_t* guard) {
   }
   // Programs look at this byte by a plain load before they call anything, and go on where it is set.
   craton::posix::store_for_all(state.done, 1);
-  change_and_wake(*shared, guard, [&] {
+  change_and_wake(*shared, guard, Wakes::all, [&] {
     state.running = 0;
     return true;
   });
@@ -576,7 +599,7 @@ void craton_guard_abort(std::uint64_t* guard) {
   auto& state = *reinterpret_cast<Guard*>(guard);
   Monitor* const shared = monitor_of(guard);
   if (shared == nullptr) return std::atomic_ref(state.running).store(0);
-  change_and_wake(*shared, guard, [&] {
+  change_and_wake(*shared, guard, Wakes::all, [&] {
     state.running = 0;
     return true;
   });

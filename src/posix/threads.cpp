@@ -55,6 +55,13 @@ int join_here(pthread_t thread, TimeNs patience_ns, void** result) noexcept {
   return CRATON_REAL(pthread_clockjoin_np)(thread, result, CLOCK_MONOTONIC, &until);
 }
 
+/// Where it waits for an object that ranks share the C library does not know that it waits.
+int cancel_here(pthread_t thread) noexcept {
+  const int error = CRATON_REAL(pthread_cancel)(thread);
+  if (error == 0 && monitor() != nullptr) monitor()->stir(thread);
+  return error;
+}
+
 /// Of Kind::start: a thread, and what it takes over from its creator.
 struct Beginning {
   Stacks::Body body;
@@ -358,7 +365,7 @@ Threads::Answer Threads::make_call(fabric::Rank by, const Request& request) noex
       if (answer.error == 0) program_.stacks().let_go(thread);
       break;
     case Kind::cancel:
-      answer.error = CRATON_REAL(pthread_cancel)(thread);
+      answer.error = cancel_here(thread);
       break;
     case Kind::signal:
       answer.error = CRATON_REAL(pthread_kill)(thread, number);
@@ -552,7 +559,7 @@ extern "C" {
 
 [[gnu::visibility("default")]] int pthread_cancel(pthread_t thread) {
   if (const auto answer = ask_owner(thread, {.kind = Kind::cancel})) return answer->error;
-  return CRATON_REAL(pthread_cancel)(thread);
+  return craton::posix::cancel_here(thread);
 }
 
 [[gnu::visibility("default")]] int pthread_kill(pthread_t thread, int signal) {

@@ -493,6 +493,10 @@ void LookFinder::mark(std::span<const SupposedLook> looks, std::vector<Instructi
     const Parts address = parts_of(*place);
     for (auto before = at; before != function.begin() && at - before < copy_before_most;) {
       --before;
+      // Into the loop at another place than its first: the condition of the turns to come stands there.
+      const bool leads_in =
+          before->flow == Flow::jump && before->target > before->end() && before->target <= look.branch;
+      if (leads_in) continue;
       const auto loaded = loaded_by(reader_, frame, *before, step);
       if (!before->goes_on() || (step.writes & address).any()) break;
       if (loaded && is_same_place(*loaded, *place)) mark_it(*before);

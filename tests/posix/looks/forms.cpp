@@ -104,6 +104,31 @@ void wait_until_counted(int most) {
     found = form_plain;
   }
 }
+/// As clang makes it of libstdc++'s waits: a first look, and a jump into the middle of the loop of the
+/// others.
+bool wait_entered_behind();
+asm(R"(
+    .globl wait_entered_behind
+    .type wait_entered_behind, @function
+wait_entered_behind:
+    .cfi_startproc
+    mov form_bell@GOTPCREL(%rip), %rdx
+    mov (%rdx), %al
+    cmp $0, %al
+    jne 3f
+    xor %ecx, %ecx
+    jmp 2f
+1:  pause
+    add $1, %ecx
+    movzbl (%rdx), %eax
+    cmp $0, %al
+    jne 3f
+2:  cmp $1000000000, %ecx
+    jne 1b
+3:  ret
+    .cfi_endproc
+    .size wait_entered_behind, .-wait_entered_behind
+)");
 /// For longer and longer.
 void wait_backing_off() {
   int moments = 1;
