@@ -69,10 +69,37 @@ static void unlock(void* mutex) {
   pthread_mutex_unlock(mutex);
 }
 
-/// Who never comes back: it is cancelled.
+/// With the lock, after a signal. \returns whether somebody took what was offered, in time
+static int is_taken(void) {
+  const struct timespec until = after_us(20000000);
+  int error = 0;
+  while (offered > 0 && error == 0) error = pthread_cond_timedwait(&taken, &lock, &until);
+  return offered == 0;
+}
+
+/// One item at a time, each with one signal.
+static void with_limits(int n) {
+  int right = 0;
+  offered = gone = is_over = 0;
+  for (long i = 0; i < n; ++i) pthread_create(&thread_of[i], NULL, i % 2 == 0 ? &patient : &hasty, NULL);
+  pthread_mutex_lock(&lock);
+  for (int i = 0; i < items; ++i) {
+    ++offered;
+    pthread_cond_signal(&changed);
+    right += is_taken();
+  }
+  is_over = 1;
+  pthread_cond_broadcast(&changed);
+  pthread_mutex_unlock(&lock);
+  for (int i = 0; i < n; ++i) pthread_join(thread_of[i], NULL);
+  check_int("signals beside time limits", right);
+}
+
+/// Who came first is cancelled while it is signalled: either it takes, or who came after it does.
 static void* short_lived(void* value) {
   pthread_mutex_lock(&lock);
   pthread_cleanup_push(&unlock, &lock);
+  sem_post(&ready);
   for (;;) {
     pthread_cond_wait(&changed, &lock);
     if (offered > 0) take();
@@ -81,40 +108,41 @@ static void* short_lived(void* value) {
   return value;
 }
 
-/// One item at a time, each with one signal. \returns whether each was taken in time
-static int offer_all(int cancels) {
-  int right = 0;
-  for (int i = 0; i < items; ++i) {
-    pthread_t passer;
-    if (cancels) pthread_create(&passer, NULL, &short_lived, NULL);
-    pthread_mutex_lock(&lock);
-    ++offered;
-    pthread_cond_signal(&changed);
-    const int before = gone;
-    pthread_mutex_unlock(&lock);
-    if (cancels) pthread_cancel(passer);
-    pthread_mutex_lock(&lock);
-    const struct timespec until = after_us(20000000);
-    int error = 0;
-    while (offered > 0 && gone == before && error == 0) error = pthread_cond_timedwait(&taken, &lock, &until);
-    right += offered == 0;
-    pthread_mutex_unlock(&lock);
-    if (cancels) pthread_join(passer, NULL);
-  }
-  return right;
+static void* successor(void* value) {
+  pthread_mutex_lock(&lock);
+  sem_post(&ready);
+  while (offered == 0 && !is_over) pthread_cond_wait(&changed, &lock);
+  if (offered > 0) take();
+  pthread_mutex_unlock(&lock);
+  return value;
 }
 
-static void signals(int n, int cancels) {
-  offered = gone = is_over = 0;
-  for (long i = 0; i < n; ++i)
-    pthread_create(&thread_of[i], NULL, i % 2 == 0 || cancels ? &patient : &hasty, NULL);
-  const int right = offer_all(cancels);
-  pthread_mutex_lock(&lock);
-  is_over = 1;
-  pthread_cond_broadcast(&changed);
-  pthread_mutex_unlock(&lock);
-  for (int i = 0; i < n; ++i) pthread_join(thread_of[i], NULL);
-  check_int(cancels ? "signals beside cancellations" : "signals beside time limits", right);
+static void with_cancellations(void) {
+  int right = 0;
+  sem_init(&ready, 0, 0);
+  for (int i = 0; i < rounds; ++i) {
+    offered = is_over = 0;
+    pthread_create(&thread_of[0], NULL, &short_lived, NULL);
+    sem_wait(&ready);
+    pthread_create(&thread_of[1], NULL, &successor, NULL);
+    sem_wait(&ready);
+    pthread_mutex_lock(&lock);
+    pthread_cancel(thread_of[0]);
+    if (i % 4 != 0) {
+      pthread_mutex_unlock(&lock);
+      usleep(i % 4 * 100);
+      pthread_mutex_lock(&lock);
+    }
+    ++offered;
+    pthread_cond_signal(&changed);
+    right += is_taken();
+    is_over = 1;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+    pthread_join(thread_of[0], NULL);
+    pthread_join(thread_of[1], NULL);
+  }
+  check_int("signals beside cancellations", right);
 }
 
 /// A signal wakes one, in the order in which they came.
@@ -266,8 +294,8 @@ static void giving_up(int n) {
 
 int main(void) {
   const int n = thread_count();
-  signals(n, 0);
-  signals(n, 1);
+  with_limits(n);
+  with_cancellations();
   one_by_one(n);
   made_anew(n);
   conditions_on_stacks(n);
