@@ -106,7 +106,8 @@ static double begin;
 static void* work(void* number) {
   const int self = (int)(size_t)number;
   fill(self);
-  if (pthread_barrier_wait(&meeting) == PTHREAD_BARRIER_SERIAL_THREAD) begin = seconds();
+  const int result = pthread_barrier_wait(&meeting);
+  if (result == PTHREAD_BARRIER_SERIAL_THREAD) begin = seconds();
   pthread_barrier_wait(&meeting);
   factor(self);
   return NULL;

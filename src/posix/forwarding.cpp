@@ -4,7 +4,10 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
+#include <utility>
 
+#include "base/kept_errno.hpp"
 #include "base/signal_section.hpp"
 #include "posix/own_thread.hpp"
 #include "posix/signals.hpp"
@@ -38,6 +41,7 @@ Forwarding::Forwarding(SharedProgram& program, fabric::HandlerId handler)
 // ---- At the rank that asks
 
 Returned Forwarding::ask(fabric::Rank owner, const Forwarded& call, ForwardedBytes& bytes) noexcept {
+  std::optional<KeptErrno> kept(std::in_place);
   Line& line = take_line(owner);
   send(owner, {.kind = Kind::call, .line = line.number, .bytes = bytes.size(), .call = call, .returned = {}},
        bytes);
@@ -48,6 +52,7 @@ Returned Forwarding::ask(fabric::Rank owner, const Forwarded& call, ForwardedByt
   const Returned returned = line.returned;
   bytes = std::move(line.bytes);
   put_back(line, call.call, returned);
+  kept.reset();
   if (returned.error != 0) errno = returned.error;
   return returned;
 }

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/futex.hpp"
+#include "base/kept_errno.hpp"
 #include "base/signal_section.hpp"
 #include "posix/remote_files.hpp"
 
@@ -51,6 +52,7 @@ Monitor::Monitor(SharedProgram& program, fabric::HandlerId handler) : program_(p
 }
 
 void Monitor::inside(const void* object, FunctionRef<void()> step) {
+  const KeptErrno kept;
   const SignalSection section;
   try {
     space::Mutexes& mutexes = program_.space().mutexes();
@@ -101,6 +103,7 @@ Monitor::Slept Monitor::wait_once(const void* object, FunctionRef<bool()> step, 
   if (holds) return Slept::holds;
   const TimeNs now = now_ns();
   if (now >= deadline_ns) return Slept::timed_out;
+  const KeptErrno kept;
   futex_wait(sleeper.state, Sleeper::asleep, std::min(deadline_ns, now + longest_sleep_ns));
   registered.looks_again = true;
   return Slept::woken;
@@ -124,6 +127,7 @@ Monitor::Slept Monitor::Turn::sleep(TimeNs deadline_ns) {
   if (is_let_on()) return Slept::holds;
   const TimeNs now = monitor_.now_ns();
   if (now >= deadline_ns) return Slept::timed_out;
+  const KeptErrno kept;
   futex_wait(sleeper_.state, Sleeper::asleep, std::min(deadline_ns, now + longest_sleep_ns));
   if (is_let_on()) return Slept::holds;
   std::uint32_t stirred = Sleeper::stirred;
@@ -134,6 +138,7 @@ Monitor::Slept Monitor::Turn::sleep(TimeNs deadline_ns) {
 }
 
 void Monitor::Turn::learn() {
+  const KeptErrno kept;
   if (sleeper_.by == monitor_.program_.rank()) return;
   const SignalSection section;
   try {
@@ -221,6 +226,7 @@ void Monitor::let_on(const void* object, std::uint64_t number) {
 }
 
 void Monitor::tell(const Message& message) {
+  const KeptErrno kept;
   const SignalSection section;
   wake_here(message, program_.rank());
   if (!program_.others_run()) return;

@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "base/events.hpp"
 #include "base/futex.hpp"
+#include "base/kept_errno.hpp"
 #include "base/line_writer.hpp"
 #include "base/unique_fd.hpp"
 #include "omp/thread.hpp"
@@ -174,6 +175,7 @@ Stacks::Slot* Stacks::take_slot(std::size_t& number) {
 }
 
 int Stacks::start(pthread_t* thread, const pthread_attr_t* attributes, Body body, void* argument) {
+  const KeptErrno kept;
   pthread_attr_t made;
   ::pthread_attr_init(&made);
   int detached = PTHREAD_CREATE_JOINABLE;

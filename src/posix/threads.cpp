@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "base/clock.hpp"
+#include "base/kept_errno.hpp"
 #include "omp/runtime.hpp"
 #include "posix/everywhere.hpp"
 #include "posix/kernel_memory.hpp"
@@ -74,8 +75,8 @@ struct Beginning {
   fenv_t environment;
 
   Beginning() = default;
-  Beginning(Stacks::Body body_, void* argument_, const pthread_attr_t* attributes) noexcept
-      : body(body_), argument(argument_) {
+  Beginning(Stacks::Body first, void* given, const pthread_attr_t* attributes) noexcept
+      : body(first), argument(given) {
     if (attributes != nullptr) {
       ::pthread_attr_getdetachstate(attributes, &detached);
       ::pthread_attr_getinheritsched(attributes, &inherits);
@@ -141,6 +142,9 @@ void tell_of_threads(SharedProgram& program) {
 
 /// Until its creator lets it go.
 struct Threads::Started {
+  Started(Threads& threads, fabric::Rank by, const Beginning& what) noexcept
+      : self(threads), creator(by), beginning(what) {}
+
   Threads& self;
   const fabric::Rank creator;
   const Beginning beginning;
@@ -155,8 +159,12 @@ class Threads::AtEnd {
   AtEnd& operator=(const AtEnd&) = delete;
   ~AtEnd() {
     threads_.program_.flush_output();
+    const KeptErrno kept;
     const Message message{.kind = Kind::ended, .running = threads_.threads_here() - 1};
-    threads_.send(creator_, message);
+    for (fabric::Rank rank = 0; rank < threads_.loads_.size(); ++rank) {
+      const bool wants_to_know = rank == creator_ || message.running == 0;
+      if (rank != threads_.program_.rank() && wants_to_know) threads_.send(rank, message);
+    }
   }
 
  private:
@@ -194,6 +202,7 @@ std::optional<fabric::Rank> Threads::other_owner(pthread_t thread) const noexcep
 }
 
 Threads::Answer Threads::ask(fabric::Rank owner, const Request& request) noexcept {
+  const KeptErrno kept;
   Waiter waiter;
   send(owner, {.kind = request.kind,
                .running = threads_here(),
@@ -224,6 +233,7 @@ int Threads::create_here(pthread_t* thread, const pthread_attr_t* attributes, St
 /// The thread begins when what its creator wrote until now, where it is found included, is there to be seen.
 int Threads::create_there(fabric::Rank rank, pthread_t* thread, const pthread_attr_t* attributes,
                           Stacks::Body body, void* argument) {
+  const KeptErrno kept;
   if (program_.rank() == 0) program_.note_threads_elsewhere();
   program_.flush_output();
   Request request{.kind = Kind::start};
@@ -421,8 +431,7 @@ Threads::Answer Threads::make_call(fabric::Rank by, const Request& request) noex
 }
 
 Threads::Answer Threads::start_here(fabric::Rank creator, const Bytes& bytes) noexcept {
-  auto started = std::unique_ptr<Started>(
-      new Started{.self = *this, .creator = creator, .beginning = get<Beginning>(bytes)});
+  auto started = std::make_unique<Started>(*this, creator, get<Beginning>(bytes));
   pthread_attr_t attributes;
   ::pthread_attr_init(&attributes);
   started->beginning.apply_to(attributes);

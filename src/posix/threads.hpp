@@ -41,7 +41,7 @@ class Threads {
   enum class Kind : std::uint32_t {
     start,  ///< bytes: a Beginning; gives the thread
     go,     ///< begins what was started; no answer
-    ended,  ///< to who has started it; no answer
+    ended,  ///< to who has started it, and to all where it was the last one; no answer
     join,   ///< number: the patience in ns, no_deadline: for ever; gives what the thread has returned
     detach,
     cancel,

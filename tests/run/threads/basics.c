@@ -71,9 +71,9 @@ static void data(int n) {
 static atomic_int right;
 
 static void* is_found(void* value) {
-  meet(thread_count());
   const long number = (long)value;
   if (pthread_equal(thread_of[number], pthread_self())) ++right;
+  meet(thread_count());
   return NULL;
 }
 
@@ -255,6 +255,36 @@ static void dividing(void) {
 
 // ---- Many, one after the other and at a time
 
+/// Calls that succeed leave errno as it is.
+static void* keeps_errno(void* file) {
+  char line[64];
+  int kept = 0;
+  for (int i = 0; i < 20; ++i) {
+    errno = 0;
+    pthread_mutex_lock(&lock);
+    kept += errno == 0 && ftell(file) >= 0 && errno == 0;
+    kept += fgets(line, sizeof line, file) != NULL && errno == 0;
+    pthread_mutex_unlock(&lock);
+    kept += errno == 0;
+  }
+  meet(thread_count());
+  right += kept + (errno == 0);
+  return NULL;
+}
+
+static void keeping_errno(int n) {
+  right = 0;
+  FILE* const file = tmpfile();
+  for (int i = 0; i < 20 * n; ++i) fprintf(file, "line %d\n", i);
+  rewind(file);
+  for (int i = 0; i < n; ++i) pthread_create(&thread_of[i], NULL, &keeps_errno, file);
+  errno = 0;
+  for (int i = 0; i < n; ++i) pthread_join(thread_of[i], NULL);
+  const int own = errno;
+  fclose(file);
+  check_int("errno after what succeeds", right == 61 * n && own == 0);
+}
+
 static void* end_at_once(void* value) {
   return value;
 }
@@ -292,6 +322,7 @@ int main(int count, char** arguments) {
   from_elsewhere(n);
   taking_over(n);
   dividing();
+  keeping_errno(n);
   many(n);
   check_int("processors", sysconf(_SC_NPROCESSORS_ONLN) > 0 && get_nprocs() == sysconf(_SC_NPROCESSORS_ONLN));
   return finish();
