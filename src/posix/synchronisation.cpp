@@ -234,7 +234,7 @@ int wait(Monitor& monitor, pthread_cond_t* object, pthread_mutex_t* mutex, TimeN
     turn.enter(condition.next++);
   });
   if (const int error = ::pthread_mutex_unlock(mutex); error != 0) {
-    leave(monitor, object, turn);
+    if (leave(monitor, object, turn)) signal(monitor, object, Wakes::one);
     return error;
   }
   // Also where the thread is cancelled, whose handlers are to find the mutex locked, and others the signal

@@ -78,9 +78,19 @@ std::string name_of_threads(const testing::TestParamInfo<std::tuple<std::string,
   return std::get<0>(tested.param) + "_" + std::get<1>(tested.param).name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Run, ThreadPrograms,
-                         testing::Combine(testing::ValuesIn(threaded()), testing::ValuesIn(threads_ways)),
-                         name_of_threads);
+/// The same programs built otherwise, on one node only.
+std::vector<std::tuple<std::string, ThreadsWay>> tested_threads() {
+  std::vector<std::tuple<std::string, ThreadsWay>> all;
+  for (const std::string& program : threaded()) {
+    const bool is_variant = program.find('_') != std::string::npos;
+    for (const ThreadsWay& way : threads_ways) {
+      if (!is_variant || way.name.find("isolated") == std::string::npos) all.emplace_back(program, way);
+    }
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Run, ThreadPrograms, testing::ValuesIn(tested_threads()), name_of_threads);
 
 // ---- How they end
 
@@ -127,6 +137,22 @@ INSTANTIATE_TEST_SUITE_P(Run, ThreadEnds,
                          testing::Combine(testing::ValuesIn(thread_ends),
                                           testing::Values(threads_ways[1], threads_ways[5])),
                          name_of_end);
+
+/// The examples check their own results.
+class ThreadExamples : public testing::TestWithParam<ThreadsWay> {};
+
+TEST_P(ThreadExamples, Verify) {
+  for (const std::vector<std::string>& program :
+       {std::vector<std::string>{"factor", "4", "512"}, {"factor", "3", "320"}, {"sort", "200000"}}) {
+    LaunchedJob job(command_of(GetParam(), program));
+    EXPECT_EQ(job::finish_clean(job), 0) << program[0];
+    EXPECT_NE(job.output().find("\nVERIFICATION SUCCESSFUL\n"), std::string::npos) << job.output();
+    EXPECT_EQ(job.error(), "");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Run, ThreadExamples, testing::ValuesIn(threads_ways),
+                         [](const testing::TestParamInfo<ThreadsWay>& tested) { return tested.param.name; });
 
 /// Without the option the ranks of a program that has threads, but no OpenMP, are one; a line says what would
 /// make it otherwise.

@@ -4,6 +4,8 @@
 #include <array>
 #include <bitset>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <optional>
 
 #include "posix/atomics/code_reader.hpp"
@@ -244,6 +246,26 @@ bool is_branch_back(std::uint8_t opcode, std::uint8_t distance) noexcept {
   return distance >= 0x80 && ((opcode & 0xf0) == 0x70 || opcode == jump);
 }
 
+/// Bytes of a longer loop, in which a thread lets time pass: libraries pause for longer and longer, and
+/// compilers write out their pauses one by one.
+constexpr std::size_t longer_loop_most = 640;
+
+/// Where a branch back with a distance of four bytes leads to, if it is one of such a loop. \param end behind
+/// it
+std::optional<std::uintptr_t> target_of_longer(const std::uint8_t* end, const std::uint8_t* begin) noexcept {
+  constexpr std::uint8_t jump = 0xe9;
+  constexpr std::array<std::uint8_t, 2> pause{0xf3, 0x90};
+  if (end - begin < 6) return std::nullopt;
+  const bool is_branch = end[-5] == jump || (end[-6] == 0x0f && (end[-5] & 0xf0) == 0x80);
+  std::int32_t distance = 0;
+  std::memcpy(&distance, end - sizeof distance, sizeof distance);
+  if (!is_branch || distance >= 0 || -distance > static_cast<std::int32_t>(longer_loop_most))
+    return std::nullopt;
+  const std::uint8_t* const target = end + distance;
+  if (target < begin || std::search(target, end, pause.begin(), pause.end()) == end) return std::nullopt;
+  return reinterpret_cast<std::uintptr_t>(target);
+}
+
 // ---- Copies of looks
 
 /// How many instructions before a look.
@@ -272,7 +294,7 @@ bool is_same_place(const MemoryOperand& left, const MemoryOperand& right) noexce
 /// What lies between a branch back and where it leads, both included.
 class LookFinder::Loop {
  public:
-  static constexpr std::size_t steps_most = 48;
+  static constexpr std::size_t steps_most = 160;
 
   Loop(const CodeReader& reader, std::span<const std::uintptr_t> pauses) : reader_(reader), pauses_(pauses) {}
 
@@ -291,10 +313,9 @@ class LookFinder::Loop {
   }
 
  private:
-  using Set = std::uint64_t;  // a bit for each step
-  static_assert(steps_most <= 64);
-  static constexpr Set only(std::size_t number) noexcept { return Set{1} << number; }
-  bool is_inside(std::size_t number) const noexcept { return (inside_ & only(number)) != 0; }
+  using Set = std::bitset<steps_most>;  // of steps
+  static Set only(std::size_t number) noexcept { return Set().set(number); }
+  bool is_inside(std::size_t number) const noexcept { return inside_[number]; }
 
   /// Most loops are none that wait, which their first instructions show.
   bool read(const AddressRange& range, const Frame& frame) noexcept {
@@ -327,7 +348,7 @@ class LookFinder::Loop {
   /// there. \returns whether all of them may be in a loop that waits
   bool find_inside() noexcept {
     for (std::size_t i = 0; i < count_; ++i) {
-      next_[i] = steps_[i].goes_on && i + 1 < count_ ? only(i + 1) : 0;
+      next_[i] = steps_[i].goes_on && i + 1 < count_ ? only(i + 1) : Set();
       const std::size_t target = steps_[i].target != 0 ? number_at(steps_[i].target) : count_;
       if (target < count_) next_[i] |= only(target);
     }
@@ -337,8 +358,8 @@ class LookFinder::Loop {
       const Set before = forth;
       const Set before_back = back;
       for (std::size_t i = 0; i < count_; ++i) {
-        if ((forth & only(i)) != 0) forth |= next_[i];
-        if ((next_[i] & back) != 0) back |= only(i);
+        if (forth[i]) forth |= next_[i];
+        if ((next_[i] & back).any()) back.set(i);
       }
       grows = forth != before || back != before_back;
     }
@@ -392,7 +413,7 @@ class LookFinder::Loop {
         const Held held = after(i);
         for (std::size_t next = 0; next < count_; ++next) {
           // The first step begins with all of it.
-          if (next != first && (next_[i] & inside_ & only(next)) != 0 && held_[next].add(held)) grows = true;
+          if (next != first && next_[i][next] && inside_[next] && held_[next].add(held)) grows = true;
         }
       }
     }
@@ -437,7 +458,7 @@ class LookFinder::Loop {
   std::size_t count_ = 0;
   std::array<LoopStep, steps_most> steps_;
   std::array<Set, steps_most> next_{};
-  Set inside_ = 0;
+  Set inside_;
   std::array<Held, steps_most> held_;
 };
 
@@ -450,13 +471,18 @@ std::vector<SupposedLook> LookFinder::find(const AddressRange& function) {
   std::optional<Frame> frame;  // read when there is a branch back
   const auto* const code = reinterpret_cast<const std::uint8_t*>(function.begin);
   const std::size_t bytes = function.end - function.begin;
-  for (std::size_t i = 0; i + 1 < bytes; ++i) {
-    if (!is_branch_back(code[i], code[i + 1])) continue;
-    const std::uintptr_t end = function.begin + i + 2;
-    const std::uintptr_t begin = end - (256U - code[i + 1]);
-    if (!function.holds(begin)) continue;
+  const auto look_at = [&](std::uintptr_t begin, std::uintptr_t end) {
     if (!frame) frame.emplace(reader_, &function);
     loop_->find_looks({begin, end}, *frame, looks);
+  };
+  for (std::size_t i = 0; i + 1 < bytes; ++i) {
+    const std::uintptr_t end = function.begin + i + 2;
+    if (is_branch_back(code[i], code[i + 1])) {
+      const std::uintptr_t begin = end - (256U - code[i + 1]);
+      if (function.holds(begin)) look_at(begin, end);
+    } else if (code[i + 1] == 0xff && code[i] == 0xff) {  // the upper half of a small distance back
+      if (const auto begin = target_of_longer(code + i + 2, code)) look_at(*begin, end);
+    }
   }
   return looks;
 }

@@ -15,7 +15,8 @@
 /// the loop: what loads the same place there, or anywhere in the function if that is at a fixed address, is a
 /// look too.
 ///
-/// Not found are loops of more than 128 bytes, and those that work, or call functions, between two looks.
+/// Not found are loops of more than 128 bytes, of 640 where they pause, and those that work, or call
+/// functions, between two looks.
 #pragma once
 
 #include <cstdint>

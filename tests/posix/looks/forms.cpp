@@ -129,6 +129,25 @@ wait_entered_behind:
     .cfi_endproc
     .size wait_entered_behind, .-wait_entered_behind
 )");
+/// With its pauses one by one.
+void wait_at_length();
+asm(R"(
+    .globl wait_at_length
+    .type wait_at_length, @function
+wait_at_length:
+    .cfi_startproc
+    mov form_flag@GOTPCREL(%rip), %rdx
+1:  mov (%rdx), %eax
+    cmp $0, %eax
+    jne 2f
+    .rept 80
+    pause
+    .endr
+    jmp 1b
+2:  ret
+    .cfi_endproc
+    .size wait_at_length, .-wait_at_length
+)");
 /// For longer and longer.
 void wait_backing_off() {
   int moments = 1;
