@@ -142,11 +142,9 @@ void tell_of_threads(SharedProgram& program) {
 
 /// Until its creator lets it go.
 struct Threads::Started {
-  Started(Threads& threads, fabric::Rank by, const Beginning& what) noexcept
-      : self(threads), creator(by), beginning(what) {}
+  Started(Threads& threads, const Beginning& what) noexcept : self(threads), beginning(what) {}
 
   Threads& self;
-  const fabric::Rank creator;
   const Beginning beginning;
   std::atomic<bool> may_begin{false};
 };
@@ -154,22 +152,19 @@ struct Threads::Started {
 /// At the end of a thread that another rank has started, however it ends.
 class Threads::AtEnd {
  public:
-  AtEnd(Threads& threads, fabric::Rank creator) : threads_(threads), creator_(creator) {}
+  explicit AtEnd(Threads& threads) : threads_(threads) {}
   AtEnd(const AtEnd&) = delete;
   AtEnd& operator=(const AtEnd&) = delete;
   ~AtEnd() {
-    threads_.program_.flush_output();
     const KeptErrno kept;
+    threads_.program_.flush_output();
     const Message message{.kind = Kind::ended, .running = threads_.threads_here() - 1};
-    for (fabric::Rank rank = 0; rank < threads_.loads_.size(); ++rank) {
-      const bool wants_to_know = rank == creator_ || message.running == 0;
-      if (rank != threads_.program_.rank() && wants_to_know) threads_.send(rank, message);
-    }
+    for (fabric::Rank rank = 0; rank < threads_.loads_.size(); ++rank)
+      if (rank != threads_.program_.rank()) threads_.send(rank, message);
   }
 
  private:
   Threads& threads_;
-  const fabric::Rank creator_;
 };
 
 Threads* threads() noexcept {
@@ -341,7 +336,7 @@ void* Threads::serve(void* asked) noexcept {
   const Message& message = mine->message;
   const Request request{
       .kind = message.kind, .thread = message.thread, .number = message.number, .bytes = message.bytes};
-  mine->self.answer(mine->by, message.waiter, mine->self.make_call(mine->by, request));
+  mine->self.answer(mine->by, message.waiter, mine->self.make_call(request));
   return nullptr;
 }
 
@@ -354,13 +349,13 @@ void Threads::answer(fabric::Rank to, std::uint64_t waiter, const Answer& answer
             .bytes = answer.bytes});
 }
 
-Threads::Answer Threads::make_call(fabric::Rank by, const Request& request) noexcept {
+Threads::Answer Threads::make_call(const Request& request) noexcept {
   const pthread_t thread = request.thread;
   const auto number = static_cast<int>(request.number);
   Answer answer;
   switch (request.kind) {
     case Kind::start:
-      return start_here(by, request.bytes);
+      return start_here(request.bytes);
     case Kind::join: {
       void* result = nullptr;
       answer.error = join_here(thread, request.number, &result);
@@ -430,8 +425,8 @@ Threads::Answer Threads::make_call(fabric::Rank by, const Request& request) noex
   return answer;
 }
 
-Threads::Answer Threads::start_here(fabric::Rank creator, const Bytes& bytes) noexcept {
-  auto started = std::make_unique<Started>(*this, creator, get<Beginning>(bytes));
+Threads::Answer Threads::start_here(const Bytes& bytes) noexcept {
+  auto started = std::make_unique<Started>(*this, get<Beginning>(bytes));
   pthread_attr_t attributes;
   ::pthread_attr_init(&attributes);
   started->beginning.apply_to(attributes);
@@ -454,7 +449,7 @@ void* Threads::begin(void* started) {
   static_cast<void>(fabric.wait_until(is_over, no_deadline));
   if (!mine->may_begin.load()) program.fail("the rank that has started a thread is gone");
   const Beginning beginning = mine->beginning;
-  const AtEnd end(mine->self, mine->creator);
+  const AtEnd end(mine->self);
   delete mine;
   monitor()->inside(address_of(::pthread_self()), [] {});  // learns what its creator wrote
   beginning.take_over();

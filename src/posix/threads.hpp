@@ -41,7 +41,7 @@ class Threads {
   enum class Kind : std::uint32_t {
     start,  ///< bytes: a Beginning; gives the thread
     go,     ///< begins what was started; no answer
-    ended,  ///< to who has started it, and to all where it was the last one; no answer
+    ended,  ///< a thread that another rank has started, to all; no answer
     join,   ///< number: the patience in ns, no_deadline: for ever; gives what the thread has returned
     detach,
     cancel,
@@ -116,8 +116,8 @@ class Threads {
   void send(fabric::Rank to, const Message& message) noexcept;
   void begin_to_serve(fabric::Rank by, const Message& message) noexcept;
   void answer(fabric::Rank to, std::uint64_t waiter, const Answer& answer) noexcept;
-  Answer make_call(fabric::Rank by, const Request& request) noexcept;
-  Answer start_here(fabric::Rank creator, const Bytes& bytes) noexcept;
+  Answer make_call(const Request& request) noexcept;
+  Answer start_here(const Bytes& bytes) noexcept;
   int create_here(pthread_t* thread, const pthread_attr_t* attributes, Stacks::Body body, void* argument);
   int create_there(fabric::Rank rank, pthread_t* thread, const pthread_attr_t* attributes, Stacks::Body body,
                    void* argument);
