@@ -2,7 +2,6 @@
 
 #include <fenv.h>
 #include <sched.h>
-#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,9 +13,7 @@
 
 #include "base/clock.hpp"
 #include "base/kept_errno.hpp"
-#include "omp/runtime.hpp"
 #include "posix/everywhere.hpp"
-#include "posix/kernel_memory.hpp"
 #include "posix/monitor.hpp"
 #include "posix/own_thread.hpp"
 #include "posix/real.hpp"
@@ -33,20 +30,6 @@ const void* address_of(pthread_t thread) noexcept {
   return reinterpret_cast<const void*>(thread);
 }
 
-template <typename T>
-void put(Threads::Bytes& bytes, const T& value) noexcept {
-  static_assert(sizeof value <= Threads::bytes_most && std::is_trivially_copyable_v<T>);
-  std::memcpy(bytes.data(), &value, sizeof value);
-}
-
-template <typename T>
-T get(const Threads::Bytes& bytes) noexcept {
-  static_assert(sizeof(T) <= Threads::bytes_most && std::is_trivially_copyable_v<T>);
-  T value{};
-  std::memcpy(&value, bytes.data(), sizeof value);
-  return value;
-}
-
 /// The real one. \returns 0 or an error number
 int join_here(pthread_t thread, TimeNs patience_ns, void** result) noexcept {
   if (patience_ns == no_deadline) return CRATON_REAL(pthread_join)(thread, result);
@@ -54,13 +37,6 @@ int join_here(pthread_t thread, TimeNs patience_ns, void** result) noexcept {
   const TimeNs now_ns = SteadyClock().now_ns();
   const timespec until = timespec_of(now_ns + std::min(patience_ns, no_deadline - now_ns));
   return CRATON_REAL(pthread_clockjoin_np)(thread, result, CLOCK_MONOTONIC, &until);
-}
-
-/// Where it waits for an object that ranks share the C library does not know that it waits.
-int cancel_here(pthread_t thread) noexcept {
-  const int error = CRATON_REAL(pthread_cancel)(thread);
-  if (error == 0 && monitor() != nullptr) monitor()->stir(thread);
-  return error;
 }
 
 /// Of Kind::start: a thread, and what it takes over from its creator.
@@ -166,6 +142,12 @@ class Threads::AtEnd {
  private:
   Threads& threads_;
 };
+
+int cancel_here(pthread_t thread) noexcept {
+  const int error = CRATON_REAL(pthread_cancel)(thread);
+  if (error == 0 && monitor() != nullptr) monitor()->stir(thread);
+  return error;
+}
 
 Threads* threads() noexcept {
   return running_threads.load(std::memory_order_acquire);
@@ -457,203 +439,3 @@ void* Threads::begin(void* started) {
 }
 
 }  // namespace craton::posix
-
-// ---- What programs call. The stacks of threads are free again when these have been joined.
-
-namespace {
-
-using craton::no_deadline;
-using craton::TimeNs;
-using craton::posix::deadline_of;
-using craton::posix::monitor;
-using craton::posix::Name;
-using craton::posix::Results;
-using craton::posix::shared_program;
-using craton::posix::Threads;
-using craton::posix::threads;
-using craton::posix::Value;
-using craton::posix::Values;
-using Kind = Threads::Kind;
-
-int let_go(pthread_t thread, int error) noexcept {
-  if (error == 0 && shared_program() != nullptr) shared_program()->stacks().let_go(thread);
-  return error;
-}
-
-/// Asks the rank of a thread, where that is another one.
-std::optional<Threads::Answer> ask_owner(pthread_t thread, Threads::Request request) noexcept {
-  Threads* const running = threads();
-  const auto owner = running == nullptr ? std::nullopt : running->other_owner(thread);
-  if (!owner) return std::nullopt;
-  request.thread = thread;
-  return running->ask(*owner, request);
-}
-
-/// \param patience how long a join may take, asked only where there are other ranks
-/// \param real the C library's function, for a thread of this rank
-template <typename Patience, typename Real>
-int join(pthread_t thread, void** result, Patience patience, Real real) {
-  Threads* const running = threads();
-  const auto owner = running == nullptr ? std::nullopt : running->other_owner(thread);
-  if (!owner) return let_go(thread, real());
-  const Threads::Answer answer =
-      running->ask(*owner, {.kind = Kind::join, .thread = thread, .number = patience()});
-  if (answer.error != 0) return answer.error;
-  monitor()->inside(reinterpret_cast<const void*>(thread), [] {});  // learns what the thread wrote
-  if (result != nullptr) *result = reinterpret_cast<void*>(answer.result);
-  return 0;
-}
-
-TimeNs patience_until(clockid_t clock, const timespec* until) noexcept {
-  if (until == nullptr) return no_deadline;
-  const TimeNs deadline_ns = deadline_of(clock, until);
-  if (deadline_ns == no_deadline) return no_deadline;
-  return std::max<TimeNs>(deadline_ns - monitor()->now_ns(), 0);
-}
-
-/// How many threads run at a time, where those that the program starts run on all ranks; else 0.
-long processors_of_all() noexcept {
-  Threads* const running = threads();
-  if (running == nullptr || !running->is_spread()) return 0;
-  return static_cast<long>(craton::omp::runtime()->default_threads());
-}
-
-}  // namespace
-
-extern "C" {
-
-[[gnu::visibility("default")]] int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
-                                                  void* (*body)(void*), void* argument) {
-  if (shared_program() == nullptr) return CRATON_REAL(pthread_create)(thread, attributes, body, argument);
-  Threads* const running = threads();
-  if (running == nullptr) return shared_program()->stacks().start(thread, attributes, body, argument);
-  return running->create(thread, attributes, body, argument);
-}
-
-[[gnu::visibility("default")]] int pthread_join(pthread_t thread, void** result) {
-  return join(
-      thread, result, [] { return no_deadline; }, [&] { return CRATON_REAL(pthread_join)(thread, result); });
-}
-
-[[gnu::visibility("default")]] int pthread_tryjoin_np(pthread_t thread, void** result) noexcept {
-  const int error = join(
-      thread, result, [] { return TimeNs{0}; },
-      [&] { return CRATON_REAL(pthread_tryjoin_np)(thread, result); });
-  return error == ETIMEDOUT ? EBUSY : error;
-}
-
-[[gnu::visibility("default")]] int pthread_timedjoin_np(pthread_t thread, void** result,
-                                                        const timespec* until) {
-  return join(
-      thread, result, [&] { return patience_until(CLOCK_REALTIME, until); },
-      [&] { return CRATON_REAL(pthread_timedjoin_np)(thread, result, until); });
-}
-
-[[gnu::visibility("default")]] int pthread_clockjoin_np(pthread_t thread, void** result, clockid_t clock,
-                                                        const timespec* until) {
-  return join(
-      thread, result, [&] { return patience_until(clock, until); },
-      [&] { return CRATON_REAL(pthread_clockjoin_np)(thread, result, clock, until); });
-}
-
-[[gnu::visibility("default")]] int pthread_detach(pthread_t thread) noexcept {
-  if (const auto answer = ask_owner(thread, {.kind = Kind::detach})) return answer->error;
-  return let_go(thread, CRATON_REAL(pthread_detach)(thread));
-}
-
-[[gnu::visibility("default")]] int pthread_cancel(pthread_t thread) {
-  if (const auto answer = ask_owner(thread, {.kind = Kind::cancel})) return answer->error;
-  return craton::posix::cancel_here(thread);
-}
-
-[[gnu::visibility("default")]] int pthread_kill(pthread_t thread, int signal) {
-  if (const auto answer = ask_owner(thread, {.kind = Kind::signal, .number = signal})) return answer->error;
-  return CRATON_REAL(pthread_kill)(thread, signal);
-}
-
-[[gnu::visibility("default")]] int pthread_sigqueue(pthread_t thread, int signal, const sigval value) {
-  Threads::Request request{.kind = Kind::queue, .number = signal};
-  craton::posix::put(request.bytes, value);
-  if (const auto answer = ask_owner(thread, request)) return answer->error;
-  return CRATON_REAL(pthread_sigqueue)(thread, signal, value);
-}
-
-[[gnu::visibility("default")]] int pthread_setname_np(pthread_t thread, const char* name) {
-  Threads::Request request{.kind = Kind::name};
-  std::strncpy(reinterpret_cast<char*>(request.bytes.data()), name, request.bytes.size() - 1);
-  if (const auto answer = ask_owner(thread, request)) return answer->error;
-  return CRATON_REAL(pthread_setname_np)(thread, Name(name));
-}
-
-[[gnu::visibility("default")]] int pthread_getname_np(pthread_t thread, char* name, std::size_t bytes) {
-  const auto answer = ask_owner(thread, {.kind = Kind::get_name});
-  if (!answer) return CRATON_REAL(pthread_getname_np)(thread, name, bytes);
-  if (answer->error != 0) return answer->error;
-  const char* const found = reinterpret_cast<const char*>(answer->bytes.data());
-  if (std::strlen(found) >= bytes) return ERANGE;
-  std::memcpy(name, found, std::strlen(found) + 1);
-  return 0;
-}
-
-[[gnu::visibility("default")]] int pthread_setaffinity_np(pthread_t thread, std::size_t bytes,
-                                                          const cpu_set_t* mask) {
-  Threads::Request request{.kind = Kind::affinity};
-  std::memcpy(request.bytes.data(), mask, std::min(bytes, sizeof(cpu_set_t)));
-  if (const auto answer = ask_owner(thread, request)) return answer->error;
-  return CRATON_REAL(pthread_setaffinity_np)(thread, bytes, Values(mask, bytes));
-}
-
-[[gnu::visibility("default")]] int pthread_getaffinity_np(pthread_t thread, std::size_t bytes,
-                                                          cpu_set_t* mask) {
-  const auto answer = ask_owner(thread, {.kind = Kind::get_affinity});
-  if (!answer) return CRATON_REAL(pthread_getaffinity_np)(thread, bytes, Results(mask, bytes));
-  if (answer->error != 0) return answer->error;
-  std::memset(mask, 0, bytes);
-  std::memcpy(mask, answer->bytes.data(), std::min(bytes, sizeof(cpu_set_t)));
-  return 0;
-}
-
-[[gnu::visibility("default")]] int pthread_setschedparam(pthread_t thread, int policy,
-                                                         const sched_param* parameters) {
-  Threads::Request request{.kind = Kind::schedule, .number = policy};
-  craton::posix::put(request.bytes, *parameters);
-  if (const auto answer = ask_owner(thread, request)) return answer->error;
-  return CRATON_REAL(pthread_setschedparam)(thread, policy, Value(parameters));
-}
-
-[[gnu::visibility("default")]] int pthread_getschedparam(pthread_t thread, int* policy,
-                                                         sched_param* parameters) {
-  const auto answer = ask_owner(thread, {.kind = Kind::get_schedule});
-  if (!answer) return CRATON_REAL(pthread_getschedparam)(thread, policy, parameters);
-  if (answer->error != 0) return answer->error;
-  *policy = static_cast<int>(answer->result);
-  *parameters = craton::posix::get<sched_param>(answer->bytes);
-  return 0;
-}
-
-[[gnu::visibility("default")]] int pthread_setschedprio(pthread_t thread, int priority) {
-  if (const auto answer = ask_owner(thread, {.kind = Kind::priority, .number = priority}))
-    return answer->error;
-  return CRATON_REAL(pthread_setschedprio)(thread, priority);
-}
-
-// ---- How many threads programs start is often what they find here.
-
-[[gnu::visibility("default")]] long sysconf(int name) {
-  if (name == _SC_NPROCESSORS_ONLN || name == _SC_NPROCESSORS_CONF) {
-    if (const long all = processors_of_all(); all != 0) return all;
-  }
-  return CRATON_REAL(sysconf)(name);
-}
-
-[[gnu::visibility("default")]] int get_nprocs() {
-  const long all = processors_of_all();
-  return all != 0 ? static_cast<int>(all) : CRATON_REAL(get_nprocs)();
-}
-
-[[gnu::visibility("default")]] int get_nprocs_conf() {
-  const long all = processors_of_all();
-  return all != 0 ? static_cast<int>(all) : CRATON_REAL(get_nprocs_conf)();
-}
-
-}  // extern "C"

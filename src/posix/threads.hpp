@@ -23,7 +23,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 #include "posix/shared_program.hpp"
@@ -60,6 +62,18 @@ class Threads {
   /// What goes along with a request or comes back.
   static constexpr std::size_t bytes_most = 256;
   using Bytes = std::array<std::byte, bytes_most>;
+  template <typename T>
+  static void put(Bytes& bytes, const T& value) noexcept {
+    static_assert(sizeof value <= bytes_most && std::is_trivially_copyable_v<T>);
+    std::memcpy(bytes.data(), &value, sizeof value);
+  }
+  template <typename T>
+  static T get(const Bytes& bytes) noexcept {
+    static_assert(sizeof(T) <= bytes_most && std::is_trivially_copyable_v<T>);
+    T value{};
+    std::memcpy(&value, bytes.data(), sizeof value);
+    return value;
+  }
   struct Request {
     Kind kind;
     pthread_t thread = 0;
@@ -131,6 +145,9 @@ class Threads {
   std::atomic_flag is_watching_ = ATOMIC_FLAG_INIT;
 };
 
+/// Cancels a thread of this rank. Where it waits for an object that ranks share the C library does not know
+/// that it waits. \returns 0 or an error number
+int cancel_here(pthread_t thread) noexcept;
 /// Of this process; null before the program has started, and where it has one rank only.
 Threads* threads() noexcept;
 /// Collective in so far as all ranks must have done so before any joins.
