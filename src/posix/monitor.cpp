@@ -1,7 +1,9 @@
 #include "posix/monitor.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/futex.hpp"
@@ -213,26 +215,55 @@ void Monitor::stir(pthread_t thread) noexcept {
   }
 }
 
-void Monitor::wake_all(const void* object) {
-  tell({.kind = Kind::all, .object = reinterpret_cast<std::uintptr_t>(object), .number = 0});
+std::uint32_t Monitor::choose(std::uint32_t& waiting) const noexcept {
+  if (waiting == 0 || bits_are_shared()) return std::exchange(waiting, 0);
+  const unsigned after = (program_.rank() + 1) % bits;
+  const unsigned next =
+      (static_cast<unsigned>(std::countr_zero(std::rotr(waiting, static_cast<int>(after)))) + after) % bits;
+  const std::uint32_t chosen = std::uint32_t{1} << next;
+  waiting &= ~chosen;
+  return chosen;
 }
 
-void Monitor::wake_one(const void* object) {
-  tell({.kind = Kind::one, .object = reinterpret_cast<std::uintptr_t>(object), .number = 0});
+void Monitor::mark_here(const void* object, std::uint32_t& waiting) noexcept {
+  const SignalSection section;
+  Bucket& bucket = bucket_of(object);
+  const std::lock_guard lock(bucket.lock);
+  bool others_wait = bits_are_shared();  // if not here, then perhaps at another rank that has this bit
+  for (const Sleeper* each = bucket.first; each != nullptr; each = each->next)
+    others_wait |= each->object == object && !each->is_numbered && each->thread != ::pthread_self();
+  waiting = others_wait ? waiting | bit_here() : waiting & ~bit_here();
 }
 
-void Monitor::let_on(const void* object, std::uint64_t number) {
-  tell({.kind = Kind::let_on, .object = reinterpret_cast<std::uintptr_t>(object), .number = number});
+void Monitor::wake_all(const void* object, std::uint32_t ranks) {
+  tell({.kind = Kind::all, .object = reinterpret_cast<std::uintptr_t>(object), .number = 0}, ranks);
 }
 
-void Monitor::tell(const Message& message) {
+void Monitor::wake_one(const void* object, std::uint32_t ranks) {
+  tell({.kind = Kind::one, .object = reinterpret_cast<std::uintptr_t>(object), .number = 0}, ranks);
+}
+
+void Monitor::let_on(const void* object, std::uint64_t number, std::uint32_t ranks) {
+  tell({.kind = Kind::let_on, .object = reinterpret_cast<std::uintptr_t>(object), .number = number}, ranks);
+}
+
+void Monitor::let_on_here(const void* object, std::uint64_t number) noexcept {
+  const SignalSection section;
+  wake_here({.kind = Kind::let_on, .object = reinterpret_cast<std::uintptr_t>(object), .number = number},
+            program_.rank());
+}
+
+void Monitor::tell(const Message& message, std::uint32_t ranks) {
+  if (ranks == 0) return;
   const KeptErrno kept;
   const SignalSection section;
-  wake_here(message, program_.rank());
+  if ((ranks & bit_here()) != 0) wake_here(message, program_.rank());
+  if ((ranks & ~bit_here()) == 0 && !bits_are_shared()) return;
   if (!program_.others_run()) return;
   fabric::Fabric& fabric = program_.fabric();
   for (fabric::Rank rank = 0; rank < fabric.size(); ++rank) {
-    if (rank != fabric.rank()) static_cast<void>(fabric.send(rank, handler_, &message, sizeof message));
+    if (rank != fabric.rank() && (ranks & bit_of(rank)) != 0)
+      static_cast<void>(fabric.send(rank, handler_, &message, sizeof message));
   }
 }
 

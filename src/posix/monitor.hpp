@@ -47,10 +47,18 @@ class Monitor {
   /// As wait(), but sleeps at most once: until it is woken, or for no reason, for what is not only a matter
   /// of the object's state. Who does not come back after that calls pass_on().
   Slept wait_once(const void* object, FunctionRef<bool()> step, TimeNs deadline_ns);
-  /// Of those who wait for the object all look again, or one of each rank. After inside() has changed
-  /// something that they wait for.
-  void wake_all(const void* object);
-  void wake_one(const void* object);
+  /// Ranks, a bit each; where there are more than 32, several have one.
+  static constexpr std::uint32_t every_rank = ~std::uint32_t{0};
+  /// Of those who wait for the object all look again, or one of each rank: of some ranks, after
+  /// inside() has changed something that they wait for.
+  void wake_all(const void* object, std::uint32_t ranks = every_rank);
+  void wake_one(const void* object, std::uint32_t ranks);
+  std::uint32_t bit_here() const noexcept { return bit_of(program_.rank()); }
+  /// In inside(), of ranks that have threads waiting for the object: those of which a thread is to look next,
+  /// which lose their bits. One, the next after this rank that waits; all, where bits are of several ranks.
+  std::uint32_t choose(std::uint32_t& waiting) const noexcept;
+  /// In inside(): whether this rank has threads waiting for the object, beside the calling one.
+  void mark_here(const void* object, std::uint32_t& waiting) noexcept;
   /// Another of this rank's looks in place of a thread that may have been woken and has stopped waiting.
   void pass_on(const void* object) noexcept;
   /// A thread of this rank that has been cancelled finds that out now if it sleeps.
@@ -60,8 +68,11 @@ class Monitor {
   class Turn;
   /// The first of numbers that no other object or time has: those of the 65,535 turns after it as well.
   std::uint64_t fresh_number() noexcept;
-  /// Who has entered a turn of the object with a number below this one, of the same fresh one, goes on.
-  void let_on(const void* object, std::uint64_t number);
+  /// Who has entered a turn of the object with a number below this one, of the same fresh one, goes on, of
+  /// some ranks.
+  void let_on(const void* object, std::uint64_t number, std::uint32_t ranks = every_rank);
+  /// The same for those of this rank only. Also in handlers of messages.
+  void let_on_here(const void* object, std::uint64_t number) noexcept;
 
   TimeNs now_ns() const { return program_.fabric().clock().now_ns(); }
 
@@ -85,7 +96,10 @@ class Monitor {
   void add(Sleeper& sleeper) noexcept;
   void remove(Sleeper& sleeper) noexcept;
   void wake_here(const Message& message, fabric::Rank by) noexcept;
-  void tell(const Message& message);
+  void tell(const Message& message, std::uint32_t ranks = every_rank);
+  bool bits_are_shared() const noexcept { return program_.fabric().size() > bits; }
+  static std::uint32_t bit_of(fabric::Rank rank) noexcept { return std::uint32_t{1} << (rank % bits); }
+  static constexpr unsigned bits = 32;
 
   SharedProgram& program_;
   const fabric::HandlerId handler_;

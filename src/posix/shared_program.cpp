@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/cancellation.hpp"
 #include "base/error.hpp"
 #include "base/futex.hpp"
 #include "base/line_writer.hpp"
@@ -257,6 +258,7 @@ void SharedProgram::run(Stacks::Body body) {
   if (rank() != 0) flush_output();        // threads here run in regions only
   share_descriptors(*this, *agreement_);  // when the runtime has all of its own
   stacks_->start_first(rank() == 0 ? body : &SharedProgram::work, this);
+  if (Threads* const others = threads()) others->open();
   // Signals are for the program's own threads, but for those that this one may raise.
   const sigset_t others = signals_from_others();
   ::pthread_sigmask(SIG_BLOCK, &others, nullptr);
@@ -481,6 +483,7 @@ void wait_for_whoever_ends_us() noexcept {
 }
 
 void SharedProgram::fail(const std::string& message) noexcept {
+  const NoCancellation uncancelled;
   if (fabric().lost_ranks() != 0) wait_for_whoever_ends_us();
   static std::atomic_flag said;
   while (said.test_and_set()) ::pause();  // one cause, one message

@@ -144,8 +144,8 @@ bool may_wait(int signal) noexcept {
   return signal >= 1 && signal < NSIG && std::find(cannot.begin(), cannot.end(), signal) == cannot.end();
 }
 
-/// For the kernel, in place of the program's handler.
-void run_or_keep_back(int signal, siginfo_t* info, void* context) noexcept {
+/// For the kernel, in place of the program's handler, in which the thread may be cancelled.
+void run_or_keep_back(int signal, siginfo_t* info, void* context) {
   if (signal_section::keep_signal_back(signal, info, context)) return;
   const struct sigaction action = waiting[static_cast<std::size_t>(signal)].get();
   if ((static_cast<unsigned>(action.sa_flags) & static_cast<unsigned>(SA_RESETHAND)) != 0) {

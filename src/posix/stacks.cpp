@@ -16,6 +16,8 @@
 #include "base/line_writer.hpp"
 #include "base/unique_fd.hpp"
 #include "omp/thread.hpp"
+#include "posix/async_cancellation.hpp"
+#include "posix/mutexes.hpp"
 #include "posix/pages.hpp"
 #include "posix/real.hpp"
 #include "posix/shared_program.hpp"
@@ -109,7 +111,11 @@ class RunningThread {
   RunningThread() = default;
   RunningThread(const RunningThread&) = delete;
   RunningThread& operator=(const RunningThread&) = delete;
-  ~RunningThread() { Stacks::thread_ended(); }
+  ~RunningThread() {
+    leave_robust_mutexes();
+    end_async_cancellation();
+    Stacks::thread_ended();
+  }
 };
 
 }  // namespace
@@ -177,21 +183,12 @@ Stacks::Slot* Stacks::take_slot(std::size_t& number) {
 int Stacks::start(pthread_t* thread, const pthread_attr_t* attributes, Body body, void* argument) {
   const KeptErrno kept;
   pthread_attr_t made;
-  ::pthread_attr_init(&made);
+  ::pthread_attr_init(&made);  // has nothing to be freed
+  // All but the stack, which is ours. What the copy refers to stays the program's.
+  if (attributes != nullptr) made = *attributes;
   int detached = PTHREAD_CREATE_JOINABLE;
+  ::pthread_attr_getdetachstate(&made, &detached);
   std::size_t number = 0;
-  if (attributes != nullptr) {
-    // All but the stack, which is ours.
-    int value = 0;
-    sched_param parameters{};
-    ::pthread_attr_getdetachstate(attributes, &detached);
-    if (::pthread_attr_getinheritsched(attributes, &value) == 0) ::pthread_attr_setinheritsched(&made, value);
-    if (::pthread_attr_getschedpolicy(attributes, &value) == 0) ::pthread_attr_setschedpolicy(&made, value);
-    if (::pthread_attr_getschedparam(attributes, &parameters) == 0)
-      ::pthread_attr_setschedparam(&made, &parameters);
-    if (::pthread_attr_getscope(attributes, &value) == 0) ::pthread_attr_setscope(&made, value);
-    ::pthread_attr_setdetachstate(&made, detached);
-  }
   std::unique_lock lock(lock_);
   Slot* const slot = take_slot(number);
   if (slot == nullptr) return EAGAIN;

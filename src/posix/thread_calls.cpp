@@ -16,6 +16,7 @@
 #include "posix/kernel_memory.hpp"
 #include "posix/monitor.hpp"
 #include "posix/real.hpp"
+#include "posix/synchronised.hpp"
 #include "posix/threads.hpp"
 
 namespace {
@@ -23,6 +24,7 @@ namespace {
 using craton::no_deadline;
 using craton::TimeNs;
 using craton::posix::deadline_of;
+using craton::posix::is_time;
 using craton::posix::monitor;
 using craton::posix::Name;
 using craton::posix::Results;
@@ -47,26 +49,32 @@ std::optional<Threads::Answer> ask_owner(pthread_t thread, Threads::Request requ
   return running->ask(*owner, request);
 }
 
-/// \param patience how long a join may take, asked only where there are other ranks
+/// \param ask has its rank join a thread of another rank
 /// \param real the C library's function, for a thread of this rank
-template <typename Patience, typename Real>
-int join(pthread_t thread, void** result, Patience patience, Real real) {
+template <typename Ask, typename Real>
+int join(pthread_t thread, void** result, Ask ask, Real real) {
   Threads* const running = threads();
   const auto owner = running == nullptr ? std::nullopt : running->other_owner(thread);
   if (!owner) return let_go(thread, real());
-  const Threads::Answer answer =
-      running->ask(*owner, {.kind = Kind::join, .thread = thread, .number = patience()});
+  const Threads::Answer answer = ask(*running, *owner);
   if (answer.error != 0) return answer.error;
   monitor()->inside(reinterpret_cast<const void*>(thread), [] {});  // learns what the thread wrote
   if (result != nullptr) *result = reinterpret_cast<void*>(answer.result);
   return 0;
 }
 
-TimeNs patience_until(clockid_t clock, const timespec* until) noexcept {
-  if (until == nullptr) return no_deadline;
-  const TimeNs deadline_ns = deadline_of(clock, until);
-  if (deadline_ns == no_deadline) return no_deadline;
-  return std::max<TimeNs>(deadline_ns - monitor()->now_ns(), 0);
+template <typename Real>
+int join_until(pthread_t thread, void** result, clockid_t clock, const timespec* until, Real real) {
+  const auto ask = [&](Threads& running, craton::fabric::Rank owner) -> Threads::Answer {
+    TimeNs patience_ns = no_deadline;
+    if (until != nullptr) {
+      if (!is_time(clock, *until)) return {.error = EINVAL};
+      const TimeNs deadline_ns = deadline_of(clock, until);
+      if (deadline_ns != no_deadline) patience_ns = std::max<TimeNs>(deadline_ns - monitor()->now_ns(), 0);
+    }
+    return running.ask_to_join(owner, {.kind = Kind::join, .thread = thread, .number = patience_ns});
+  };
+  return join(thread, result, ask, real);
 }
 
 /// How many threads run at a time, where those that the program starts run on all ranks; else 0.
@@ -89,29 +97,29 @@ extern "C" {
 }
 
 [[gnu::visibility("default")]] int pthread_join(pthread_t thread, void** result) {
-  return join(
-      thread, result, [] { return no_deadline; }, [&] { return CRATON_REAL(pthread_join)(thread, result); });
+  return join_until(thread, result, CLOCK_MONOTONIC, nullptr,
+                    [&] { return CRATON_REAL(pthread_join)(thread, result); });
 }
 
 [[gnu::visibility("default")]] int pthread_tryjoin_np(pthread_t thread, void** result) noexcept {
-  const int error = join(
-      thread, result, [] { return TimeNs{0}; },
-      [&] { return CRATON_REAL(pthread_tryjoin_np)(thread, result); });
+  const auto ask = [&](Threads& running, craton::fabric::Rank owner) {
+    return running.ask(owner, {.kind = Kind::join, .thread = thread, .number = 0});
+  };
+  const int error =
+      join(thread, result, ask, [&] { return CRATON_REAL(pthread_tryjoin_np)(thread, result); });
   return error == ETIMEDOUT ? EBUSY : error;
 }
 
 [[gnu::visibility("default")]] int pthread_timedjoin_np(pthread_t thread, void** result,
                                                         const timespec* until) {
-  return join(
-      thread, result, [&] { return patience_until(CLOCK_REALTIME, until); },
-      [&] { return CRATON_REAL(pthread_timedjoin_np)(thread, result, until); });
+  return join_until(thread, result, CLOCK_REALTIME, until,
+                    [&] { return CRATON_REAL(pthread_timedjoin_np)(thread, result, until); });
 }
 
 [[gnu::visibility("default")]] int pthread_clockjoin_np(pthread_t thread, void** result, clockid_t clock,
                                                         const timespec* until) {
-  return join(
-      thread, result, [&] { return patience_until(clock, until); },
-      [&] { return CRATON_REAL(pthread_clockjoin_np)(thread, result, clock, until); });
+  return join_until(thread, result, clock, until,
+                    [&] { return CRATON_REAL(pthread_clockjoin_np)(thread, result, clock, until); });
 }
 
 [[gnu::visibility("default")]] int pthread_detach(pthread_t thread) noexcept {

@@ -9,10 +9,13 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
+#include <limits>
 #include <memory>
 
 #include "base/clock.hpp"
+#include "base/futex.hpp"
 #include "base/kept_errno.hpp"
+#include "posix/async_cancellation.hpp"
 #include "posix/everywhere.hpp"
 #include "posix/monitor.hpp"
 #include "posix/own_thread.hpp"
@@ -30,13 +33,12 @@ const void* address_of(pthread_t thread) noexcept {
   return reinterpret_cast<const void*>(thread);
 }
 
-/// The real one. \returns 0 or an error number
-int join_here(pthread_t thread, TimeNs patience_ns, void** result) noexcept {
-  if (patience_ns == no_deadline) return CRATON_REAL(pthread_join)(thread, result);
-  // Bounded, for the clock of the host that asks may be behind this one's.
-  const TimeNs now_ns = SteadyClock().now_ns();
-  const timespec until = timespec_of(now_ns + std::min(patience_ns, no_deadline - now_ns));
-  return CRATON_REAL(pthread_clockjoin_np)(thread, result, CLOCK_MONOTONIC, &until);
+/// How long the rank of a thread goes on with a join that has been given up, at most.
+constexpr TimeNs join_slice_ns = 50'000'000;
+
+/// What a thread is sent has been published, and is found there.
+bool orders_memory(Threads::Kind kind) noexcept {
+  return kind == Threads::Kind::cancel || kind == Threads::Kind::signal || kind == Threads::Kind::queue;
 }
 
 /// Of Kind::start: a thread, and what it takes over from its creator.
@@ -47,7 +49,9 @@ struct Beginning {
   int inherits = PTHREAD_INHERIT_SCHED;
   int policy = SCHED_OTHER;
   sched_param parameters{};
-  sigset_t blocked;
+  bool is_bound = false;  ///< to `processors`
+  cpu_set_t processors{};
+  std::uint64_t blocked = 0;  ///< as the kernel's sets of signals
   fenv_t environment;
 
   Beginning() = default;
@@ -58,27 +62,41 @@ struct Beginning {
       ::pthread_attr_getinheritsched(attributes, &inherits);
       ::pthread_attr_getschedpolicy(attributes, &policy);
       ::pthread_attr_getschedparam(attributes, &parameters);
+      // All there can be: nothing has been said of it.
+      is_bound = ::pthread_attr_getaffinity_np(attributes, sizeof processors, &processors) == 0 &&
+                 CPU_COUNT(&processors) != CPU_SETSIZE;
     }
     if (inherits == PTHREAD_INHERIT_SCHED) {
       policy = ::sched_getscheduler(0);
       ::sched_getparam(0, &parameters);
     }
-    ::pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+    sigset_t mask;
+    ::pthread_sigmask(SIG_BLOCK, nullptr, &mask);
+    std::memcpy(&blocked, &mask, sizeof blocked);
     ::fegetenv(&environment);
   }
   void apply_to(pthread_attr_t& attributes) const noexcept {
     ::pthread_attr_setdetachstate(&attributes, detached);
+    if (is_bound) ::pthread_attr_setaffinity_np(&attributes, sizeof processors, &processors);
     if (inherits == PTHREAD_INHERIT_SCHED) return;
     ::pthread_attr_setinheritsched(&attributes, inherits);
+    // A priority is taken only where the policy has it, a policy at any time: whether both go together is
+    // seen when the thread is made.
+    for (const int one : {policy, SCHED_FIFO}) {
+      ::pthread_attr_setschedpolicy(&attributes, one);
+      if (::pthread_attr_setschedparam(&attributes, &parameters) == 0) break;
+    }
     ::pthread_attr_setschedpolicy(&attributes, policy);
-    ::pthread_attr_setschedparam(&attributes, &parameters);
   }
   /// On the thread itself.
   void take_over() const noexcept {
     ::fesetenv(&environment);
     // Who has made the thread is one of the runtime's own, which stand back for the program's.
     if (inherits == PTHREAD_INHERIT_SCHED) static_cast<void>(::sched_setscheduler(0, policy, &parameters));
-    ::pthread_sigmask(SIG_SETMASK, &blocked, nullptr);
+    sigset_t mask;
+    ::sigemptyset(&mask);
+    std::memcpy(&mask, &blocked, sizeof blocked);
+    ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
   }
 };
 
@@ -143,10 +161,12 @@ class Threads::AtEnd {
   Threads& threads_;
 };
 
-int cancel_here(pthread_t thread) noexcept {
+int cancel_here(pthread_t thread) {
   const int error = CRATON_REAL(pthread_cancel)(thread);
-  if (error == 0 && monitor() != nullptr) monitor()->stir(thread);
-  return error;
+  if (error != 0) return error;
+  if (monitor() != nullptr) monitor()->stir(thread);
+  cancel_asynchronously(thread);
+  return 0;
 }
 
 Threads* threads() noexcept {
@@ -180,13 +200,41 @@ std::optional<fabric::Rank> Threads::other_owner(pthread_t thread) const noexcep
 
 Threads::Answer Threads::ask(fabric::Rank owner, const Request& request) noexcept {
   const KeptErrno kept;
+  if (orders_memory(request.kind)) monitor()->inside(address_of(request.thread), [] {});
   Waiter waiter;
+  send_request(owner, request, waiter);
+  return answer_to(waiter);
+}
+
+Threads::Answer Threads::ask_to_join(fabric::Rank owner, const Request& request) {
+  Waiter waiter;
+  Monitor::Turn turn(*monitor(), &waiter);
+  turn.enter(0);
+  send_request(owner, request, waiter);
+  const auto give_up_unless_over = [&](Waiter* asked) {
+    if (asked->is_answered.load()) return;
+    send(owner, {.kind = Kind::give_up,
+                 .running = threads_here(),
+                 .waiter = reinterpret_cast<std::uintptr_t>(asked)});
+    static_cast<void>(answer_to(*asked));
+  };
+  const std::unique_ptr<Waiter, decltype(give_up_unless_over)> unless_cancelled(&waiter, give_up_unless_over);
+  do {
+    ::pthread_testcancel();
+  } while (turn.sleep(no_deadline) != Monitor::Slept::holds);
+  return answer_to(waiter);
+}
+
+void Threads::send_request(fabric::Rank owner, const Request& request, const Waiter& waiter) noexcept {
   send(owner, {.kind = request.kind,
                .running = threads_here(),
                .waiter = reinterpret_cast<std::uintptr_t>(&waiter),
                .thread = request.thread,
                .number = request.number,
                .bytes = request.bytes});
+}
+
+Threads::Answer Threads::answer_to(const Waiter& waiter) noexcept {
   fabric::Fabric& fabric = program_.fabric();
   const auto is_over = [&] { return waiter.is_answered.load() || fabric.lost_ranks() != 0; };
   static_cast<void>(fabric.wait_until(is_over, no_deadline));
@@ -291,8 +339,11 @@ void Threads::arrived(void* self, fabric::Rank source, const std::byte* payload,
       waiter.answer = {
           .error = static_cast<int>(message.error), .result = message.result, .bytes = message.bytes};
       waiter.is_answered.store(true);
+      monitor()->let_on_here(&waiter, 1);
       return here.program_.fabric().notify();
     }
+    case Kind::give_up:
+      return here.give_up(source, message.waiter);
     case Kind::go:
       reinterpret_cast<Started*>(message.waiter)->may_begin.store(true);
       return here.program_.fabric().notify();
@@ -307,18 +358,44 @@ void Threads::arrived(void* self, fabric::Rank source, const std::byte* payload,
 
 /// On a thread of its own, since who calls a handler must not wait.
 void Threads::begin_to_serve(fabric::Rank by, const Message& message) noexcept {
-  auto asked = std::make_unique<Asked>(Asked{.self = *this, .by = by, .message = message});
+  auto asked = std::make_unique<Asked>(*this, by, message);
+  const bool may_be_given_up = message.kind == Kind::join;
+  if (may_be_given_up) add_join(*asked);
   const int error = start_own_thread(&Threads::serve, asked.get());
-  if (error != 0) return answer(by, message.waiter, {.error = error});
-  static_cast<void>(asked.release());
+  if (error == 0) return static_cast<void>(asked.release());
+  if (may_be_given_up) remove_join(*asked);
+  answer(by, message.waiter, {.error = error});
+}
+
+void Threads::add_join(Asked& asked) noexcept {
+  const std::lock_guard lock(joins_lock_);
+  joins_.push_back(&asked);
+}
+
+void Threads::remove_join(const Asked& asked) noexcept {
+  const std::lock_guard lock(joins_lock_);
+  joins_.erase(std::remove(joins_.begin(), joins_.end(), &asked), joins_.end());
+}
+
+/// In a handler. It may be over by now.
+void Threads::give_up(fabric::Rank by, std::uint64_t waiter) noexcept {
+  const std::lock_guard lock(joins_lock_);
+  for (Asked* const each : joins_)
+    if (each->by == by && each->message.waiter == waiter) each->is_given_up.store(true);
+}
+
+void Threads::open() noexcept {
+  is_open_.store(1);
+  futex_wake(is_open_, std::numeric_limits<int>::max());
 }
 
 void* Threads::serve(void* asked) noexcept {
   const std::unique_ptr<Asked> mine(static_cast<Asked*>(asked));
-  const Message& message = mine->message;
-  const Request request{
-      .kind = message.kind, .thread = message.thread, .number = message.number, .bytes = message.bytes};
-  mine->self.answer(mine->by, message.waiter, mine->self.make_call(request));
+  Threads& here = mine->self;
+  while (here.is_open_.load() == 0) futex_wait(here.is_open_, 0, no_deadline);
+  const Answer answer = here.make_call(*mine);
+  if (mine->message.kind == Kind::join) here.remove_join(*mine);
+  here.answer(mine->by, mine->message.waiter, answer);
   return nullptr;
 }
 
@@ -331,22 +408,17 @@ void Threads::answer(fabric::Rank to, std::uint64_t waiter, const Answer& answer
             .bytes = answer.bytes});
 }
 
-Threads::Answer Threads::make_call(const Request& request) noexcept {
+Threads::Answer Threads::make_call(const Asked& asked) noexcept {
+  const Message& request = asked.message;
   const pthread_t thread = request.thread;
   const auto number = static_cast<int>(request.number);
+  if (orders_memory(request.kind)) monitor()->inside(address_of(thread), [] {});
   Answer answer;
   switch (request.kind) {
     case Kind::start:
       return start_here(request.bytes);
-    case Kind::join: {
-      void* result = nullptr;
-      answer.error = join_here(thread, request.number, &result);
-      answer.result = reinterpret_cast<std::uintptr_t>(result);
-      if (answer.error != 0) break;
-      program_.stacks().let_go(thread);
-      monitor()->inside(address_of(thread), [] {});  // publishes what the thread wrote
-      break;
-    }
+    case Kind::join:
+      return join_here(asked);
     case Kind::detach:
       answer.error = CRATON_REAL(pthread_detach)(thread);
       if (answer.error == 0) program_.stacks().let_go(thread);
@@ -400,10 +472,33 @@ Threads::Answer Threads::make_call(const Request& request) noexcept {
           Counts{.running = program_.stacks().running_threads(), .ever = program_.stacks().ever()});
       break;
     case Kind::go:
+    case Kind::give_up:
     case Kind::ended:
     case Kind::answer:
       break;
   }
+  return answer;
+}
+
+/// In slices, to see whether it has been given up.
+Threads::Answer Threads::join_here(const Asked& asked) noexcept {
+  const pthread_t thread = asked.message.thread;
+  const SteadyClock clock;
+  TimeNs now_ns = clock.now_ns();
+  // Bounded, for the clock of the host that asks may be behind this one's.
+  const TimeNs deadline_ns = now_ns + std::min(asked.message.number, no_deadline - now_ns);
+  void* result = nullptr;
+  Answer answer{.error = ETIMEDOUT};
+  for (bool is_late = false; answer.error == ETIMEDOUT && !is_late; now_ns = clock.now_ns()) {
+    if (asked.is_given_up.load()) return {.error = ECANCELED};
+    is_late = now_ns >= deadline_ns;
+    const timespec until = timespec_of(std::min(deadline_ns, now_ns + join_slice_ns));
+    answer.error = CRATON_REAL(pthread_clockjoin_np)(thread, &result, CLOCK_MONOTONIC, &until);
+  }
+  answer.result = reinterpret_cast<std::uintptr_t>(result);
+  if (answer.error != 0) return answer;
+  program_.stacks().let_go(thread);
+  monitor()->inside(address_of(thread), [] {});  // publishes what the thread wrote
   return answer;
 }
 

@@ -11,8 +11,8 @@
 ///                              ──▶ go: r has published what it wrote; the thread acquires that, and begins
 ///
 /// A thread's address tells its rank, since it lies on top of its stack. What its creator wrote the thread
-/// sees, and who has joined it sees what the thread wrote, as ever. Unlike the C library's, a join of another
-/// rank's thread is no cancellation point.
+/// sees, and who has joined it sees what the thread wrote, as ever. A thread that is cancelled while it joins
+/// another rank's has that rank give up the join.
 ///
 /// Threads: any of the program, not in signal handlers. Blocks.
 #pragma once
@@ -24,6 +24,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <mutex>
 #include <optional>
 #include <type_traits>
 #include <vector>
@@ -41,12 +42,13 @@ class Threads {
   Threads& operator=(const Threads&) = delete;
 
   enum class Kind : std::uint32_t {
-    start,  ///< bytes: a Beginning; gives the thread
-    go,     ///< begins what was started; no answer
-    ended,  ///< a thread that another rank has started, to all; no answer
-    join,   ///< number: the patience in ns, no_deadline: for ever; gives what the thread has returned
+    start,    ///< bytes: a Beginning; gives the thread
+    go,       ///< begins what was started; no answer
+    ended,    ///< a thread that another rank has started, to all; no answer
+    join,     ///< number: the patience in ns, no_deadline: for ever; gives what the thread has returned
+    give_up,  ///< the join that the same waiter has asked for; no answer of its own
     detach,
-    cancel,
+    cancel,        ///< this and the next two find there what was written before
     signal,        ///< number
     queue,         ///< number: the signal; bytes: its value
     name,          ///< bytes: a text
@@ -92,6 +94,10 @@ class Threads {
   std::optional<fabric::Rank> other_owner(pthread_t thread) const noexcept;
   /// Has a call made on the rank of a thread.
   Answer ask(fabric::Rank owner, const Request& request) noexcept;
+  /// The same for a join, which is a cancellation point.
+  Answer ask_to_join(fabric::Rank owner, const Request& request);
+  /// This rank has all that threads of the program need. Before that those that others start wait.
+  void open() noexcept;
   /// Threads that the program starts run on all ranks.
   bool is_spread() const noexcept { return spread_; }
   /// Rank 0, whose last thread has ended: exit(0) when those of all other ranks have, too.
@@ -115,9 +121,13 @@ class Threads {
   };
   /// What another rank has asked for.
   struct Asked {
+    Asked(Threads& threads, fabric::Rank asker, const Message& asked) noexcept
+        : self(threads), by(asker), message(asked) {}
+
     Threads& self;
-    fabric::Rank by;
-    Message message;
+    const fabric::Rank by;
+    const Message message;
+    std::atomic<bool> is_given_up{false};  ///< of a join
   };
   struct Started;
   class AtEnd;
@@ -128,9 +138,15 @@ class Threads {
   static void* watch(void* self) noexcept;
   std::uint32_t threads_here() const noexcept;
   void send(fabric::Rank to, const Message& message) noexcept;
+  void send_request(fabric::Rank owner, const Request& request, const Waiter& waiter) noexcept;
+  Answer answer_to(const Waiter& waiter) noexcept;
   void begin_to_serve(fabric::Rank by, const Message& message) noexcept;
   void answer(fabric::Rank to, std::uint64_t waiter, const Answer& answer) noexcept;
-  Answer make_call(const Request& request) noexcept;
+  Answer make_call(const Asked& asked) noexcept;
+  Answer join_here(const Asked& asked) noexcept;
+  void add_join(Asked& asked) noexcept;
+  void remove_join(const Asked& asked) noexcept;
+  void give_up(fabric::Rank by, std::uint64_t waiter) noexcept;
   Answer start_here(const Bytes& bytes) noexcept;
   int create_here(pthread_t* thread, const pthread_attr_t* attributes, Stacks::Body body, void* argument);
   int create_there(fabric::Rank rank, pthread_t* thread, const pthread_attr_t* attributes, Stacks::Body body,
@@ -143,11 +159,14 @@ class Threads {
   std::vector<std::atomic<std::uint32_t>> loads_;  ///< by rank: threads of the program, as last heard
   std::atomic<fabric::Rank> last_chosen_;
   std::atomic_flag is_watching_ = ATOMIC_FLAG_INIT;
+  std::atomic<std::uint32_t> is_open_{0};  ///< a futex
+  std::mutex joins_lock_;
+  std::vector<Asked*> joins_;  ///< that are being made here
 };
 
 /// Cancels a thread of this rank. Where it waits for an object that ranks share the C library does not know
-/// that it waits. \returns 0 or an error number
-int cancel_here(pthread_t thread) noexcept;
+/// that it waits. One that cancels itself may end here. \returns 0 or an error number
+int cancel_here(pthread_t thread);
 /// Of this process; null before the program has started, and where it has one rank only.
 Threads* threads() noexcept;
 /// Collective in so far as all ranks must have done so before any joins.
