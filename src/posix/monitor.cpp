@@ -225,13 +225,19 @@ std::uint32_t Monitor::choose(std::uint32_t& waiting) const noexcept {
   return chosen;
 }
 
-void Monitor::mark_here(const void* object, std::uint32_t& waiting) noexcept {
+/// Apart, since the object may have to be fetched, and a handler of messages may want the lock meanwhile.
+bool Monitor::others_wait_here(const void* object) noexcept {
   const SignalSection section;
   Bucket& bucket = bucket_of(object);
   const std::lock_guard lock(bucket.lock);
-  bool others_wait = bits_are_shared();  // if not here, then perhaps at another rank that has this bit
   for (const Sleeper* each = bucket.first; each != nullptr; each = each->next)
-    others_wait |= each->object == object && !each->is_numbered && each->thread != ::pthread_self();
+    if (each->object == object && !each->is_numbered && each->thread != ::pthread_self()) return true;
+  return false;
+}
+
+void Monitor::mark_here(const void* object, std::uint32_t& waiting) noexcept {
+  // If not here, then perhaps at another rank that has this bit.
+  const bool others_wait = bits_are_shared() || others_wait_here(object);
   waiting = others_wait ? waiting | bit_here() : waiting & ~bit_here();
 }
 

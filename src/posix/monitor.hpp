@@ -93,6 +93,7 @@ class Monitor {
 
   static void arrived(void* self, fabric::Rank source, const std::byte* payload, std::size_t bytes) noexcept;
   Bucket& bucket_of(const void* object) noexcept;
+  bool others_wait_here(const void* object) noexcept;
   void add(Sleeper& sleeper) noexcept;
   void remove(Sleeper& sleeper) noexcept;
   void wake_here(const Message& message, fabric::Rank by) noexcept;

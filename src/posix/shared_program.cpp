@@ -309,6 +309,9 @@ void SharedProgram::wait_for_end() {
 }
 
 void* SharedProgram::exit_here(void* self) {
+  // Who has made this thread takes none; handlers of the program's exit may send some.
+  const sigset_t others = signals_from_others();
+  ::pthread_sigmask(SIG_UNBLOCK, &others, nullptr);
   CRATON_REAL(exit)(static_cast<SharedProgram*>(self)->asked_status());
   __builtin_unreachable();
 }

@@ -1,5 +1,6 @@
 #include "posix/threads.hpp"
 
+#include <dlfcn.h>
 #include <fenv.h>
 #include <sched.h>
 #include <unistd.h>
@@ -41,6 +42,23 @@ bool orders_memory(Threads::Kind kind) noexcept {
   return kind == Threads::Kind::cancel || kind == Threads::Kind::signal || kind == Threads::Kind::queue;
 }
 
+/// What the program's C++ library keeps for the whole process; nothing where it has none.
+class TerminateHandler {
+ public:
+  using Handler = void (*)();
+
+  static Handler get() noexcept {
+    static const auto function =
+        reinterpret_cast<Handler (*)()>(::dlsym(RTLD_DEFAULT, "_ZSt13get_terminatev"));
+    return function == nullptr ? nullptr : function();
+  }
+  static void set(Handler handler) noexcept {
+    static const auto function =
+        reinterpret_cast<Handler (*)(Handler)>(::dlsym(RTLD_DEFAULT, "_ZSt13set_terminatePFvvE"));
+    if (function != nullptr && handler != nullptr) function(handler);
+  }
+};
+
 /// Of Kind::start: a thread, and what it takes over from its creator.
 struct Beginning {
   Stacks::Body body;
@@ -53,6 +71,7 @@ struct Beginning {
   cpu_set_t processors{};
   std::uint64_t blocked = 0;  ///< as the kernel's sets of signals
   fenv_t environment;
+  TerminateHandler::Handler terminate = TerminateHandler::get();
 
   Beginning() = default;
   Beginning(Stacks::Body first, void* given, const pthread_attr_t* attributes) noexcept
@@ -91,6 +110,7 @@ struct Beginning {
   /// On the thread itself.
   void take_over() const noexcept {
     ::fesetenv(&environment);
+    TerminateHandler::set(terminate);
     // Who has made the thread is one of the runtime's own, which stand back for the program's.
     if (inherits == PTHREAD_INHERIT_SCHED) static_cast<void>(::sched_setscheduler(0, policy, &parameters));
     sigset_t mask;

@@ -113,6 +113,7 @@ const std::vector<ThreadsEnd> thread_ends{
     {"_exit", 7, "ends by _exit\n", ""},
     {"abort", 134, "ends by abort\n", "craton: rank 1 "},
     {"exception", 134, "ends by exception\n", "nobody catches this"},
+    {"handler", 8, "ends by handler\n", ""},
     {"fault", 139, "ends by fault\n", "craton: rank 1 "},
 };
 

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -58,7 +59,7 @@ void work() {
   if (way == "quick_exit") std::quick_exit(6);
   if (way == "_exit") _exit(7);
   if (way == "abort") std::abort();
-  if (way == "exception") throw std::runtime_error("nobody catches this");
+  if (way == "exception" || way == "handler") throw std::runtime_error("nobody catches this");
   if (way == "fault") *static_cast<volatile int*>(nullptr) = 1;
   for (;;) pause();
 }
@@ -74,8 +75,9 @@ int main(int, char** arguments) {
   main_process = getpid();
   sem_init(&elsewhere, 0, 0);
   std::atexit(&at_exit);
+  if (way == "handler") std::set_terminate([] { _exit(8); });
   if (way == "exit" || way == "quick_exit" || way == "_exit" || way == "abort" || way == "exception" ||
-      way == "fault") {
+      way == "handler" || way == "fault") {
     // The first is not on rank 0.
     std::vector<std::thread> started;
     started.emplace_back(&work);
