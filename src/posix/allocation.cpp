@@ -16,6 +16,7 @@
 
 #include "base/error.hpp"
 #include "base/events.hpp"
+#include "base/kept_errno.hpp"
 #include "base/signal_section.hpp"
 #include "posix/allocation.hpp"
 #include "posix/pages.hpp"
@@ -172,9 +173,8 @@ extern "C" {
   const craton::SignalSection section;
   SharedProgram* const program = owner_of(pointer);
   if (program == nullptr) return free_privately(pointer);
-  const int before = errno;
+  const craton::KeptErrno kept;
   release(*program, pointer);
-  errno = before;
 }
 
 [[gnu::visibility("default")]] void* calloc(std::size_t count, std::size_t bytes) {

@@ -18,9 +18,9 @@
 #include <mutex>
 #include <vector>
 
-#include "base/cancellation.hpp"
 #include "base/futex.hpp"
 #include "base/signal_section.hpp"
+#include "posix/own_thread.hpp"
 #include "posix/real.hpp"
 #include "posix/shared_program.hpp"
 #include "posix/signals.hpp"
@@ -122,22 +122,19 @@ void end_or_come_again(int signal, siginfo_t* information, void* context) {
   ::syscall(SYS_timer_settime, wish.timer, 0, &once, nullptr);
 }
 
-/// The C library sets its handler when it is first asked to cancel a thread: one of ours, which does not
-/// mind.
+/// The C library sets its handler when it is first asked to cancel a thread: one of ours, which comes to no
+/// cancellation point.
 void have_handler_set() noexcept {
-  std::atomic<std::uint32_t> is_over{0};
-  const auto wait = [](void* over) -> void* {
-    ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
-    auto& word = *static_cast<std::atomic<std::uint32_t>*>(over);
-    while (word.load() == 0) futex_wait(word, 0, no_deadline);
+  static std::atomic<std::uint32_t> is_over{0};
+  const auto wait = [](void*) -> void* {
+    while (is_over.load() == 0) futex_wait(is_over, 0, no_deadline);
     return nullptr;
   };
   pthread_t thread = 0;
-  if (CRATON_REAL(pthread_create)(&thread, nullptr, wait, &is_over) != 0) return;
+  if (start_own_thread(wait, nullptr, &thread) != 0) return;
   CRATON_REAL(pthread_cancel)(thread);
   is_over.store(1);
   futex_wake(is_over, 1);
-  CRATON_REAL(pthread_join)(thread, nullptr);
 }
 
 void stand_before_handler() noexcept {
@@ -150,10 +147,8 @@ void stand_before_handler() noexcept {
   kernel_action(&action, nullptr);
 }
 
-void make_asynchronous() {
-  wish.is_asynchronous = true;
-  if (wish.has_timer) return;
-  const NoCancellation uncancelled;
+/// Without a timer the thread stays of the deferred type.
+void make_timer() {
   static std::once_flag once;
   std::call_once(once, stand_before_handler);
   sigevent event{};
@@ -161,6 +156,7 @@ void make_asynchronous() {
   event.sigev_signo = cancel_signal;
   event._sigev_un._tid = ::gettid();
   wish.has_timer = ::syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &wish.timer) == 0;
+  if (!wish.has_timer) return;
   const SignalSection section;
   const std::lock_guard lock(asynchronous_lock);
   asynchronous.push_back({.thread = ::pthread_self(), .kernel_thread = ::gettid()});
@@ -199,7 +195,8 @@ extern "C" [[gnu::visibility("default")]] int pthread_setcanceltype(int type, in
   if (type != PTHREAD_CANCEL_ASYNCHRONOUS && type != PTHREAD_CANCEL_DEFERRED) return EINVAL;
   const bool was_asynchronous = wish.is_asynchronous;
   if (type == PTHREAD_CANCEL_ASYNCHRONOUS) {
-    make_asynchronous();
+    if (!wish.has_timer) make_timer();
+    wish.is_asynchronous = wish.has_timer;
     ::pthread_testcancel();
   } else {
     wish.is_asynchronous = false;

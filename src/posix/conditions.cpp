@@ -7,14 +7,15 @@
 #include <cstdint>
 #include <ctime>
 
+#include "base/scope_exit.hpp"
 #include "posix/mutexes.hpp"
 #include "posix/synchronised.hpp"
 
 namespace {
 
 using craton::no_deadline;
+using craton::ScopeExit;
 using craton::TimeNs;
-using craton::posix::AtEnd;
 using craton::posix::lock_mutex;
 using craton::posix::Monitor;
 using craton::posix::state_of;
@@ -94,7 +95,7 @@ int wait(Monitor& monitor, pthread_cond_t* object, pthread_mutex_t* mutex, TimeN
   // Also where the thread is cancelled, whose handlers are to find the mutex locked, and others the signal
   // that was meant for it. Else who is let on looks at the condition no more: it may be gone by then.
   bool is_cancelled = true;
-  const AtEnd end([&] {
+  const ScopeExit end([&] {
     if (!is_cancelled) return;
     if (turn.is_let_on() || leave(monitor, object, turn)) signal(monitor, object, Wakes::one);
     lock_mutex(mutex);

@@ -21,6 +21,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "base/kept_errno.hpp"
 #include "base/signal_section.hpp"
 #include "base/unique_fd.hpp"
 #include "posix/everywhere.hpp"
@@ -220,10 +221,9 @@ void tell_if_lent(int number) noexcept {
     return;
   Everywhere* const others = everywhere_now();
   if (others == nullptr || !shared_program()->is_this_process()) return;
-  const int error = errno;
+  const KeptErrno kept;
   mark.store(0);
   others->make(Everywhere::Kind::descriptor, &number, sizeof number);
-  errno = error;
 }
 
 }  // namespace
@@ -305,9 +305,8 @@ bool read_first_process(const void* from, void* to, std::size_t bytes) noexcept 
   if (!is_borrower.load(std::memory_order_acquire) || !borrowing().first) return false;
   const iovec there{.iov_base = const_cast<void*>(from), .iov_len = bytes};
   const iovec here{.iov_base = to, .iov_len = bytes};
-  const int error = errno;
+  const KeptErrno kept;
   const ssize_t got = ::process_vm_readv(borrowing().first_process, &here, 1, &there, 1, 0);
-  errno = error;
   return got == static_cast<ssize_t>(bytes);
 }
 

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "base/kept_errno.hpp"
 #include "posix/descriptors.hpp"
 #include "posix/fortran_units.hpp"
 #include "posix/kernel_memory.hpp"
@@ -158,11 +159,10 @@ namespace {
 void tell_directory() noexcept {
   Everywhere* const others = everywhere_now();
   if (others == nullptr) return;
-  const int error = errno;
+  const craton::KeptErrno kept;
   std::array<char, craton::posix::change_bytes_most> path;
   if (CRATON_REAL(getcwd)(path.data(), path.size()) != nullptr)
     others->make(Everywhere::Kind::directory, path.data(), std::strlen(path.data()) + 1);
-  errno = error;
 }
 
 }  // namespace

@@ -14,11 +14,13 @@ namespace {
 
 using craton::no_deadline;
 using craton::TimeNs;
+using craton::posix::change_and_wake;
 using craton::posix::is_time;
 using craton::posix::Monitor;
 using craton::posix::state_of;
 using craton::posix::wait_to_take;
 using craton::posix::wait_until;
+using craton::posix::Wakes;
 
 /// Of a robust mutex.
 enum class Health : std::uint32_t {
@@ -104,34 +106,28 @@ int lock_until(Monitor& monitor, pthread_mutex_t* object, clockid_t clock, const
 int unlock(Monitor& monitor, pthread_mutex_t* object) {
   auto& mutex = state_of<Mutex>(object);
   int result = 0;
-  std::uint32_t looks = 0;
-  bool all_look = false;
-  monitor.inside(object, [&] {
+  change_and_wake(monitor, object, mutex.waiting, [&] {
     const bool checks = (mutex.kind & (kind_bits | robust_bit)) != PTHREAD_MUTEX_NORMAL;
     if (mutex.locked == 0 || (checks && mutex.owner != ::pthread_self())) {
       result = checks ? EPERM : 0;
-      return;
+      return Wakes::nobody;
     }
     if (mutex.count != 0) {
       --mutex.count;
-      return;
+      return Wakes::nobody;
     }
+    mutex.locked = 0;
+    mutex.owner = 0;
     if (is_robust(mutex)) {
       Locked& mine = *robust_mutexes;
       mine.erase(std::remove(mine.begin(), mine.end(), object), mine.end());
       if (mutex.health == Health::owner_died) {
         mutex.health = Health::unrecoverable;
-        all_look = true;
+        return Wakes::all;
       }
     }
-    mutex.locked = 0;
-    mutex.owner = 0;
-    looks = all_look ? std::exchange(mutex.waiting, 0) : monitor.choose(mutex.waiting);
+    return Wakes::one;
   });
-  if (all_look)
-    monitor.wake_all(object, looks);
-  else
-    monitor.wake_one(object, looks);
   return result;
 }
 
@@ -175,12 +171,12 @@ void leave_robust_mutexes() noexcept {
   if (mine == nullptr) return;
   for (pthread_mutex_t* const object : *mine) {
     auto& mutex = state_of<Mutex>(object);
-    change_and_wake(*monitor(), object, Wakes::one, mutex.waiting, [&] {
-      if (mutex.locked == 0 || mutex.owner != ::pthread_self()) return false;
+    change_and_wake(*monitor(), object, mutex.waiting, [&] {
+      if (mutex.locked == 0 || mutex.owner != ::pthread_self()) return Wakes::nobody;
       mutex.locked = 0;
       mutex.owner = 0;
       mutex.health = Health::owner_died;
-      return true;
+      return Wakes::one;
     });
   }
 }

@@ -14,8 +14,9 @@ namespace craton::posix {
 
 /// Starts a thread with a private stack, which nobody joins and which takes no signals but its own faults:
 /// libraries may have shared memory for what is theirs. Also in handlers of the fabric's messages, whose
-/// caller must not wait. \returns 0 or an error number
-inline int start_own_thread(void* (*body)(void*), void* argument) noexcept {
+/// caller must not wait. \param started for a body that does not end before its caller lets it
+/// \returns 0 or an error number
+inline int start_own_thread(void* (*body)(void*), void* argument, pthread_t* started = nullptr) noexcept {
   const sigset_t others = signals_from_others();
   sigset_t before;
   ::pthread_sigmask(SIG_SETMASK, &others, &before);
@@ -23,6 +24,7 @@ inline int start_own_thread(void* (*body)(void*), void* argument) noexcept {
   const int error = CRATON_REAL(pthread_create)(&thread, nullptr, body, argument);
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (error == 0) CRATON_REAL(pthread_detach)(thread);
+  if (started != nullptr) *started = thread;
   return error;
 }
 

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <string>
 
+#include "base/kept_errno.hpp"
 #include "posix/allocation.hpp"
 #include "posix/descriptors.hpp"
 #include "posix/kernel_memory.hpp"
@@ -174,10 +175,9 @@ int checked(std::size_t room, int most) {
 
 /// After a failure, whose errno stays.
 void close_unused(int own) noexcept {
-  const int error = errno;
+  const craton::KeptErrno kept;
   const ClosingDescriptor closing(own);
   CRATON_REAL(close)(own);
-  errno = error;
 }
 
 /// The stream or directory that `make` makes of a descriptor, for which it has its own where the number is

@@ -25,6 +25,7 @@
 #include <cerrno>
 #include <cstdarg>
 
+#include "base/kept_errno.hpp"
 #include "posix/descriptors.hpp"
 #include "posix/futexes.hpp"
 #include "posix/kernel_memory.hpp"
@@ -117,7 +118,7 @@ class SelectSets {
   fd_set* operator[](std::size_t set) noexcept { return sets_[set] == nullptr ? nullptr : &here_[set]; }
   /// Puts back what the call has left in the sets. \returns the call's result
   int done(int result) noexcept {
-    const int error = errno;
+    const craton::KeptErrno kept;
     for (std::size_t set = 0; result >= 0 && set < sets_.size(); ++set) {
       for (int number = 0; sets_[set] != nullptr && number < asked_; ++number) {
         if (!FD_ISSET(number, sets_[set])) continue;
@@ -125,7 +126,6 @@ class SelectSets {
         if (own >= FD_SETSIZE || !FD_ISSET(own, &here_[set])) FD_CLR(number, sets_[set]);
       }
     }
-    errno = error;
     return result;
   }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <ctime>
 
+#include "base/scope_exit.hpp"
 #include "posix/atomic_hooks.hpp"
 #include "posix/signals.hpp"
 #include "posix/synchronised.hpp"
@@ -15,10 +16,9 @@
 namespace {
 
 using craton::no_deadline;
+using craton::ScopeExit;
 using craton::TimeNs;
-using craton::posix::AtEnd;
 using craton::posix::change_and_wake;
-using craton::posix::deadline_of;
 using craton::posix::interruptions;
 using craton::posix::Monitor;
 using craton::posix::monitor_of;
@@ -63,13 +63,13 @@ int lock_if_free(Monitor& monitor, pthread_rwlock_t* object, bool write) {
 
 int unlock(Monitor& monitor, pthread_rwlock_t* object) {
   auto& lock = state_of<ReadersWriters>(object);
-  change_and_wake(monitor, object, Wakes::all, lock.waiting, [&] {
+  change_and_wake(monitor, object, lock.waiting, [&] {
     if (lock.writer != 0) {
       lock.writer = 0;
     } else if (lock.readers != 0) {
       --lock.readers;
     }
-    return lock.readers == 0;
+    return lock.readers == 0 ? Wakes::all : Wakes::nobody;
   });
   return 0;
 }
@@ -100,7 +100,7 @@ int wait_for_one(Monitor& monitor, sem_t* object, TimeNs deadline_ns) {
   WaitingTake step(
       monitor, object, semaphore.waiting, [&] { return try_take(semaphore); },
       [&] { return semaphore.value != 0; });
-  const AtEnd end([&] {
+  const ScopeExit end([&] {
     if (step.waits()) {
       monitor.inside(object, [&] { step.stop(); });
       monitor.pass_on(object);  // it may have been woken
@@ -135,10 +135,10 @@ int take_if_there(Monitor& monitor, sem_t* object) {
 int give(Monitor& monitor, sem_t* object) {
   auto& semaphore = state_of<Semaphore>(object);
   bool given = false;
-  change_and_wake(monitor, object, Wakes::one, semaphore.waiting, [&] {
+  change_and_wake(monitor, object, semaphore.waiting, [&] {
     given = semaphore.value < SEM_VALUE_MAX;
     if (given) ++semaphore.value;
-    return given;
+    return given ? Wakes::one : Wakes::nobody;
   });
   return result_of(given, EOVERFLOW);
 }

@@ -5,7 +5,6 @@
 /// ours.
 #pragma once
 
-#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <ctime>
@@ -81,35 +80,22 @@ bool wait_to_take(Monitor& monitor, const void* object, std::uint32_t& waiting, 
   return in_time;
 }
 
-/// Calls `last` at the end of a scope, also where a cancellation of the thread ends it.
-template <typename Last>
-class AtEnd {
- public:
-  explicit AtEnd(Last last) : last_(last) {}
-  AtEnd(const AtEnd&) = delete;
-  AtEnd& operator=(const AtEnd&) = delete;
-  ~AtEnd() { last_(); }
+/// Of the threads that wait for an object, those that look again.
+enum class Wakes { nobody, one, all };
 
- private:
-  Last last_;
-};
-
-enum class Wakes { one, all };
-
-/// Calls `change` alone. Where it returns true, one thread that waits for the object looks again, or all do.
+/// Calls `change` alone, and has those look again that it returns.
 /// \param waiting the ranks that wait, as WaitingTake has them
 template <typename Change>
-void change_and_wake(Monitor& monitor, const void* object, Wakes wakes, std::uint32_t& waiting,
-                     Change change) {
+void change_and_wake(Monitor& monitor, const void* object, std::uint32_t& waiting, Change change) {
+  Wakes wakes = Wakes::nobody;
   std::uint32_t ranks = 0;
   monitor.inside(object, [&] {
-    if (!change()) return;
-    ranks = wakes == Wakes::one ? monitor.choose(waiting) : std::exchange(waiting, 0);
+    wakes = change();
+    if (wakes == Wakes::one) ranks = monitor.choose(waiting);
+    if (wakes == Wakes::all) ranks = std::exchange(waiting, 0);
   });
-  if (wakes == Wakes::one)
-    monitor.wake_one(object, ranks);
-  else
-    monitor.wake_all(object, ranks);
+  if (wakes == Wakes::one) monitor.wake_one(object, ranks);
+  if (wakes == Wakes::all) monitor.wake_all(object, ranks);
 }
 
 /// Whether a program's time limit is one. Where it is not, waits say EINVAL.

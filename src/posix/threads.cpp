@@ -16,6 +16,7 @@
 #include "base/clock.hpp"
 #include "base/futex.hpp"
 #include "base/kept_errno.hpp"
+#include "base/scope_exit.hpp"
 #include "posix/async_cancellation.hpp"
 #include "posix/everywhere.hpp"
 #include "posix/monitor.hpp"
@@ -69,7 +70,7 @@ struct Beginning {
   sched_param parameters{};
   bool is_bound = false;  ///< to `processors`
   cpu_set_t processors{};
-  std::uint64_t blocked = 0;  ///< as the kernel's sets of signals
+  sigset_t blocked;
   fenv_t environment;
   TerminateHandler::Handler terminate = TerminateHandler::get();
 
@@ -89,9 +90,7 @@ struct Beginning {
       policy = ::sched_getscheduler(0);
       ::sched_getparam(0, &parameters);
     }
-    sigset_t mask;
-    ::pthread_sigmask(SIG_BLOCK, nullptr, &mask);
-    std::memcpy(&blocked, &mask, sizeof blocked);
+    ::pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
     ::fegetenv(&environment);
   }
   void apply_to(pthread_attr_t& attributes) const noexcept {
@@ -113,10 +112,7 @@ struct Beginning {
     TerminateHandler::set(terminate);
     // Who has made the thread is one of the runtime's own, which stand back for the program's.
     if (inherits == PTHREAD_INHERIT_SCHED) static_cast<void>(::sched_setscheduler(0, policy, &parameters));
-    sigset_t mask;
-    ::sigemptyset(&mask);
-    std::memcpy(&mask, &blocked, sizeof blocked);
-    ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+    ::pthread_sigmask(SIG_SETMASK, &blocked, nullptr);
   }
 };
 
@@ -231,14 +227,13 @@ Threads::Answer Threads::ask_to_join(fabric::Rank owner, const Request& request)
   Monitor::Turn turn(*monitor(), &waiter);
   turn.enter(0);
   send_request(owner, request, waiter);
-  const auto give_up_unless_over = [&](Waiter* asked) {
-    if (asked->is_answered.load()) return;
+  const ScopeExit where_cancelled([&] {
+    if (waiter.is_answered.load()) return;
     send(owner, {.kind = Kind::give_up,
                  .running = threads_here(),
-                 .waiter = reinterpret_cast<std::uintptr_t>(asked)});
-    static_cast<void>(answer_to(*asked));
-  };
-  const std::unique_ptr<Waiter, decltype(give_up_unless_over)> unless_cancelled(&waiter, give_up_unless_over);
+                 .waiter = reinterpret_cast<std::uintptr_t>(&waiter)});
+    static_cast<void>(answer_to(waiter));
+  });
   do {
     ::pthread_testcancel();
   } while (turn.sleep(no_deadline) != Monitor::Slept::holds);

@@ -62,7 +62,7 @@ class Threads {
     answer
   };
   /// What goes along with a request or comes back.
-  static constexpr std::size_t bytes_most = 256;
+  static constexpr std::size_t bytes_most = 384;
   using Bytes = std::array<std::byte, bytes_most>;
   template <typename T>
   static void put(Bytes& bytes, const T& value) noexcept {

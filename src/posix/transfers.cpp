@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstddef>
 
+#include "base/kept_errno.hpp"
 #include "posix/descriptors.hpp"
 #include "posix/kernel_memory.hpp"
 #include "posix/remote_files.hpp"
@@ -108,9 +109,8 @@ class Claim {
   off64_t begin() const noexcept { return begin_; }
   /// Gives back what was not used. \returns `moved`, with its errno
   ssize_t done(ssize_t moved) const noexcept {
-    const int error = errno;
+    const craton::KeptErrno kept;
     if (moved < bytes_) CRATON_REAL(lseek64)(fd_, std::max<off64_t>(moved, 0) - bytes_, SEEK_CUR);
-    errno = error;
     return moved;
   }
 

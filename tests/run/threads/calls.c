@@ -213,7 +213,7 @@ static void cancelled_joins(int n) {
     pthread_t joiner;
     pthread_create(&joiner, NULL, &joins_in_vain, (void*)thread_of[i]);
     sem_wait(&ready);
-    if (i % 2 == 0) usleep(2000);
+    if (i % 2 == 0) usleep(2000);  // half of them when they wait by now, half at once: both must end
     pthread_cancel(joiner);
     void* result = NULL;
     pthread_join(joiner, &result);
