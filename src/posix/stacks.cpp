@@ -17,10 +17,11 @@
 #include "base/unique_fd.hpp"
 #include "omp/thread.hpp"
 #include "posix/async_cancellation.hpp"
-#include "posix/mutexes.hpp"
+#include "posix/monitor.hpp"
 #include "posix/pages.hpp"
 #include "posix/real.hpp"
 #include "posix/shared_program.hpp"
+#include "posix/waits/mutexes.hpp"
 #include "vm/fault_state.hpp"
 #include "vm/thread_scope.hpp"
 
@@ -112,7 +113,7 @@ class RunningThread {
   RunningThread(const RunningThread&) = delete;
   RunningThread& operator=(const RunningThread&) = delete;
   ~RunningThread() {
-    leave_robust_mutexes();
+    if (Monitor* const shared = monitor(); shared != nullptr) leave_robust_mutexes(*shared);
     end_async_cancellation();
     Stacks::thread_ended();
   }

@@ -1,5 +1,7 @@
-// Synchronisation functions of pthreads other than those of mutexes and conditions, and the guards of C++'s
-// local statics, for objects that all ranks share (synchronised.hpp).
+// Synchronisation functions of pthreads, and the guards of C++'s local statics, as programs call them
+// (synchronised.hpp).
+#include "posix/synchronisation.hpp"
+
 #include <pthread.h>
 #include <semaphore.h>
 
@@ -8,45 +10,35 @@
 #include <cstdint>
 #include <ctime>
 
-#include "base/scope_exit.hpp"
 #include "posix/atomic_hooks.hpp"
-#include "posix/signals.hpp"
 #include "posix/synchronised.hpp"
+#include "posix/waits/barriers.hpp"
+#include "posix/waits/conditions.hpp"
+#include "posix/waits/flags.hpp"
+#include "posix/waits/mutexes.hpp"
+#include "posix/waits/readers_writers.hpp"
+#include "posix/waits/semaphores.hpp"
 
 namespace {
 
-using craton::no_deadline;
-using craton::ScopeExit;
 using craton::TimeNs;
-using craton::posix::change_and_wake;
-using craton::posix::interruptions;
+using craton::posix::Guard;
+using craton::posix::HeldMutex;
+using craton::posix::is_time;
+using craton::posix::lock_if_free;
 using craton::posix::Monitor;
 using craton::posix::monitor_of;
-using craton::posix::state_of;
-using craton::posix::wait_to_take;
 using craton::posix::wait_until;
-using craton::posix::WaitingTake;
 using craton::posix::Wakes;
 
-// ---- Locks for readers and writers
-
-struct ReadersWriters {
-  std::uint32_t readers;
-  std::uint32_t writer;
-  std::uint32_t waiting;  ///< ranks, as WaitingTake has them
-};
-
-bool try_lock(ReadersWriters& lock, bool write) {
-  const bool is_free = lock.writer == 0 && (!write || lock.readers == 0);
-  if (is_free) (write ? lock.writer : lock.readers) += 1;
-  return is_free;
-}
-
-int lock(Monitor& monitor, pthread_rwlock_t* object, bool write, TimeNs deadline_ns = no_deadline) {
-  auto& lock = state_of<ReadersWriters>(object);
-  const auto take = [&] { return try_lock(lock, write); };
-  const auto may_take = [] { return false; };  // who unlocks has all look
-  return wait_to_take(monitor, object, lock.waiting, take, may_take, deadline_ns) ? 0 : ETIMEDOUT;
+/// A mutex that is free is locked, whatever the time.
+int lock_until(Monitor& monitor, pthread_mutex_t* object, clockid_t clock, const timespec* until) {
+  const bool is_clock = is_time(clock, {});
+  if (is_clock && !is_time(clock, *until)) {
+    const int result = lock_if_free(monitor, object);
+    return result == EBUSY ? EINVAL : result;
+  }
+  return wait_until(clock, until, [&](TimeNs deadline_ns) { return lock(monitor, object, deadline_ns); });
 }
 
 int lock_until(Monitor& monitor, pthread_rwlock_t* object, bool write, clockid_t clock,
@@ -55,187 +47,66 @@ int lock_until(Monitor& monitor, pthread_rwlock_t* object, bool write, clockid_t
                     [&](TimeNs deadline_ns) { return lock(monitor, object, write, deadline_ns); });
 }
 
-int lock_if_free(Monitor& monitor, pthread_rwlock_t* object, bool write) {
-  bool got = false;
-  monitor.inside(object, [&] { got = try_lock(state_of<ReadersWriters>(object), write); });
-  return got ? 0 : EBUSY;
+/// Where the C library's pthread_cond_init puts what pthread_condattr_setclock has said.
+clockid_t clock_of(const pthread_cond_t* object) {
+  constexpr unsigned is_monotonic = 2;
+  return (object->__data.__wrefs & is_monotonic) != 0 ? CLOCK_MONOTONIC : CLOCK_REALTIME;
 }
 
-int unlock(Monitor& monitor, pthread_rwlock_t* object) {
-  auto& lock = state_of<ReadersWriters>(object);
-  change_and_wake(monitor, object, lock.waiting, [&] {
-    if (lock.writer != 0) {
-      lock.writer = 0;
-    } else if (lock.readers != 0) {
-      --lock.readers;
-    }
-    return lock.readers == 0 ? Wakes::all : Wakes::nobody;
-  });
-  return 0;
+int wait(Monitor& monitor, pthread_cond_t* object, pthread_mutex_t* mutex,
+         TimeNs deadline_ns = craton::no_deadline) {
+  const auto unlock = [&] { return craton::posix::unlock_mutex(mutex); };
+  const auto lock = [&] { return craton::posix::lock_mutex(mutex); };
+  return craton::posix::wait(monitor, object, HeldMutex{unlock, lock}, deadline_ns);
 }
 
-// ---- Semaphores, barriers
-
-struct Semaphore {
-  std::uint32_t value;    ///< where sem_init puts it
-  std::uint32_t waiting;  ///< ranks, as WaitingTake has them
-};
-
-bool try_take(Semaphore& semaphore) {
-  if (semaphore.value == 0) return false;
-  --semaphore.value;
-  return true;
+int wait_in_time(Monitor& monitor, pthread_cond_t* object, pthread_mutex_t* mutex, clockid_t clock,
+                 const timespec* until) {
+  return wait_until(clock, until,
+                    [&](TimeNs deadline_ns) { return wait(monitor, object, mutex, deadline_ns); });
 }
 
-int result_of(bool taken, int otherwise) {
-  if (!taken) errno = otherwise;
-  return taken ? 0 : -1;
-}
-
-/// Ends early where a handler of a signal interrupts it, or a cancellation. \returns 0 or an error number
-int wait_for_one(Monitor& monitor, sem_t* object, TimeNs deadline_ns) {
-  ::pthread_testcancel();
-  const std::uint32_t interruptions_before = interruptions();
-  auto& semaphore = state_of<Semaphore>(object);
-  WaitingTake step(
-      monitor, object, semaphore.waiting, [&] { return try_take(semaphore); },
-      [&] { return semaphore.value != 0; });
-  const ScopeExit end([&] {
-    if (step.waits()) {
-      monitor.inside(object, [&] { step.stop(); });
-      monitor.pass_on(object);  // it may have been woken
-    }
-    step.wake_next();
-  });
-  for (;;) {
-    const Monitor::Slept slept = monitor.wait_once(object, step, deadline_ns);
-    if (slept != Monitor::Slept::woken) return slept == Monitor::Slept::holds ? 0 : ETIMEDOUT;
-    ::pthread_testcancel();
-    if (interruptions() != interruptions_before) return EINTR;
-  }
-}
-
-int take(Monitor& monitor, sem_t* object) {
-  const int error = wait_for_one(monitor, object, no_deadline);
-  return result_of(error == 0, error);
+/// Of functions of semaphores, which have errors in errno.
+int result_of(int error) {
+  if (error != 0) errno = error;
+  return error == 0 ? 0 : -1;
 }
 
 int take_until(Monitor& monitor, sem_t* object, clockid_t clock, const timespec* until) {
-  const int error = wait_until(
-      clock, until, [&](TimeNs deadline_ns) { return wait_for_one(monitor, object, deadline_ns); });
-  return result_of(error == 0, error);
-}
-
-int take_if_there(Monitor& monitor, sem_t* object) {
-  bool taken = false;
-  monitor.inside(object, [&] { taken = try_take(state_of<Semaphore>(object)); });
-  return result_of(taken, EAGAIN);
-}
-
-int give(Monitor& monitor, sem_t* object) {
-  auto& semaphore = state_of<Semaphore>(object);
-  bool given = false;
-  change_and_wake(monitor, object, semaphore.waiting, [&] {
-    given = semaphore.value < SEM_VALUE_MAX;
-    if (given) ++semaphore.value;
-    return given ? Wakes::one : Wakes::nobody;
-  });
-  return result_of(given, EOVERFLOW);
-}
-
-int look(Monitor& monitor, sem_t* object, int* value) {
-  monitor.inside(object, [&] { *value = static_cast<int>(state_of<Semaphore>(object).value); });
-  return 0;
-}
-
-struct Barrier {
-  std::uint32_t arrived;
-  std::uint32_t unused;
-  std::uint32_t count;  ///< where pthread_barrier_init puts it
-  std::uint32_t unused_too[3];
-  std::uint64_t round;  ///< set by who comes first; before that any number
-};
-
-/// Who is let on looks at the barrier no more: it may be gone by then.
-int wait(Monitor& monitor, pthread_barrier_t* object) {
-  auto& barrier = state_of<Barrier>(object);
-  Monitor::Turn turn(monitor, object);
-  bool last = false;
-  std::uint64_t round = 0;
-  monitor.inside(object, [&] {
-    if (barrier.arrived == 0) barrier.round = monitor.fresh_number();
-    round = barrier.round;
-    last = ++barrier.arrived == barrier.count;
-    if (last)
-      barrier.arrived = 0;
-    else
-      turn.enter(round);
-  });
-  if (last) {
-    monitor.let_on(object, round + 1);
-    return PTHREAD_BARRIER_SERIAL_THREAD;
-  }
-  while (turn.sleep(no_deadline) != Monitor::Slept::holds) continue;
-  turn.learn();
-  return 0;
-}
-
-// ---- Once
-
-/// As in glibc's pthread_once_t.
-constexpr int once_running = 1;
-constexpr int once_done = 2;
-
-int run_once(Monitor& monitor, pthread_once_t* once, void (*routine)()) {
-  bool mine = false;
-  static_cast<void>(monitor.wait(once, [&] {
-    mine = *once == 0;
-    if (mine) *once = once_running;
-    return mine || *once == once_done;
-  }));
-  if (!mine) return 0;
-  const auto end = [&](int state) {
-    monitor.inside(once, [&] { *once = state; });
-    monitor.wake_all(once);
-  };
-  try {
-    routine();
-  } catch (...) {  // also where the thread is cancelled
-    end(0);
-    throw;
-  }
-  end(once_done);
-  return 0;
-}
-
-// ---- Spin locks, as glibc has them: 1 is unlocked
-
-bool try_spin_lock(volatile int& lock) {
-  const bool is_free = lock == 1;
-  if (is_free) lock = 0;
-  return is_free;
-}
-
-int spin_lock(Monitor& monitor, pthread_spinlock_t* lock) {
-  static_cast<void>(monitor.wait(const_cast<int*>(lock), [&] { return try_spin_lock(*lock); }));
-  return 0;
-}
-
-int spin_lock_if_free(Monitor& monitor, pthread_spinlock_t* lock) {
-  bool got = false;
-  monitor.inside(const_cast<int*>(lock), [&] { got = try_spin_lock(*lock); });
-  return got ? 0 : EBUSY;
-}
-
-int spin_unlock(Monitor& monitor, pthread_spinlock_t* lock) {
-  monitor.inside(const_cast<int*>(lock), [&] { *lock = 1; });
-  monitor.wake_all(const_cast<int*>(lock));
-  return 0;
+  return result_of(
+      wait_until(clock, until, [&](TimeNs deadline_ns) { return take(monitor, object, deadline_ns); }));
 }
 
 }  // namespace
 
-// ---- What programs call
+CRATON_SYNCHRONISED(pthread_mutex_lock, mutex, (pthread_mutex_t * mutex), (mutex), lock(*shared, mutex))
+CRATON_SYNCHRONISED(pthread_mutex_trylock, mutex, (pthread_mutex_t * mutex), (mutex),
+                    lock_if_free(*shared, mutex))
+CRATON_SYNCHRONISED(pthread_mutex_timedlock, mutex, (pthread_mutex_t * mutex, const timespec* until),
+                    (mutex, until), lock_until(*shared, mutex, CLOCK_REALTIME, until))
+CRATON_SYNCHRONISED(pthread_mutex_clocklock, mutex,
+                    (pthread_mutex_t * mutex, clockid_t clock, const timespec* until), (mutex, clock, until),
+                    lock_until(*shared, mutex, clock, until))
+CRATON_SYNCHRONISED(pthread_mutex_unlock, mutex, (pthread_mutex_t * mutex), (mutex), unlock(*shared, mutex))
+CRATON_SYNCHRONISED(pthread_mutex_consistent, mutex, (pthread_mutex_t * mutex), (mutex),
+                    make_consistent(*shared, mutex))
+
+CRATON_SYNCHRONISED(pthread_cond_wait, condition, (pthread_cond_t * condition, pthread_mutex_t* mutex),
+                    (condition, mutex), wait(*shared, condition, mutex))
+CRATON_SYNCHRONISED(pthread_cond_timedwait, condition,
+                    (pthread_cond_t * condition, pthread_mutex_t* mutex, const timespec* until),
+                    (condition, mutex, until),
+                    wait_in_time(*shared, condition, mutex, clock_of(condition), until))
+CRATON_SYNCHRONISED(pthread_cond_clockwait, condition,
+                    (pthread_cond_t * condition, pthread_mutex_t* mutex, clockid_t clock,
+                     const timespec* until),
+                    (condition, mutex, clock, until), wait_in_time(*shared, condition, mutex, clock, until))
+CRATON_SYNCHRONISED(pthread_cond_signal, condition, (pthread_cond_t * condition), (condition),
+                    signal(*shared, condition, Wakes::one))
+CRATON_SYNCHRONISED(pthread_cond_broadcast, condition, (pthread_cond_t * condition), (condition),
+                    signal(*shared, condition, Wakes::all))
+// Nothing of theirs is left anywhere else, and nobody looks at them any more.
+CRATON_SYNCHRONISED(pthread_cond_destroy, condition, (pthread_cond_t * condition), (condition), 0)
 
 CRATON_SYNCHRONISED(pthread_rwlock_rdlock, object, (pthread_rwlock_t * object), (object),
                     lock(*shared, object, false))
@@ -256,16 +127,18 @@ CRATON_TIMED_LOCK(pthread_rwlock_timedwrlock, pthread_rwlock_clockwrlock, true)
 CRATON_SYNCHRONISED(pthread_rwlock_unlock, object, (pthread_rwlock_t * object), (object),
                     unlock(*shared, object))
 
-CRATON_SYNCHRONISED(sem_wait, semaphore, (sem_t * semaphore), (semaphore), take(*shared, semaphore))
+CRATON_SYNCHRONISED(sem_wait, semaphore, (sem_t * semaphore), (semaphore),
+                    result_of(take(*shared, semaphore)))
 CRATON_SYNCHRONISED(sem_trywait, semaphore, (sem_t * semaphore), (semaphore),
-                    take_if_there(*shared, semaphore))
+                    result_of(take_if_there(*shared, semaphore)))
 CRATON_SYNCHRONISED(sem_timedwait, semaphore, (sem_t * semaphore, const timespec* until), (semaphore, until),
                     take_until(*shared, semaphore, CLOCK_REALTIME, until))
 CRATON_SYNCHRONISED(sem_clockwait, semaphore, (sem_t * semaphore, clockid_t clock, const timespec* until),
                     (semaphore, clock, until), take_until(*shared, semaphore, clock, until))
-CRATON_SYNCHRONISED(sem_post, semaphore, (sem_t * semaphore), (semaphore), give(*shared, semaphore))
+CRATON_SYNCHRONISED(sem_post, semaphore, (sem_t * semaphore), (semaphore),
+                    result_of(give(*shared, semaphore)))
 CRATON_SYNCHRONISED(sem_getvalue, semaphore, (sem_t * semaphore, int* value), (semaphore, value),
-                    look(*shared, semaphore, value))
+                    (*value = value_of(*shared, semaphore), 0))
 
 CRATON_SYNCHRONISED(pthread_barrier_wait, object, (pthread_barrier_t * object), (object),
                     wait(*shared, object))
@@ -284,16 +157,6 @@ CRATON_SYNCHRONISED(pthread_spin_unlock, object, (pthread_spinlock_t * object), 
 // ---- Guards of local statics: the program's, and since ours stand before the C++ library's, also those of
 // private data.
 
-namespace {
-
-/// As the C++ ABI has it: the first byte says that the object is there.
-struct Guard {
-  std::uint8_t done;
-  std::uint8_t running;
-};
-
-}  // namespace
-
 // By other names, since the compiler has its own idea of what it calls.
 CRATON_EXPORT int craton_guard_acquire(std::uint64_t* guard) __asm__("__cxa_guard_acquire");
 CRATON_EXPORT void craton_guard_release(std::uint64_t* guard) __asm__("__cxa_guard_release");
@@ -301,15 +164,7 @@ CRATON_EXPORT void craton_guard_abort(std::uint64_t* guard) __asm__("__cxa_guard
 
 int craton_guard_acquire(std::uint64_t* guard) {
   auto& state = *reinterpret_cast<Guard*>(guard);
-  bool mine = false;
-  if (Monitor* const shared = monitor_of(guard)) {
-    static_cast<void>(shared->wait(guard, [&] {
-      mine = state.done == 0 && state.running == 0;
-      if (mine) state.running = 1;
-      return mine || state.done != 0;
-    }));
-    return mine ? 1 : 0;
-  }
+  if (Monitor* const shared = monitor_of(guard)) return begin_object(*shared, &state) ? 1 : 0;
   const std::atomic_ref running(state.running);
   const std::atomic_ref done(state.done);
   for (;;) {
@@ -333,14 +188,24 @@ void craton_guard_release(std::uint64_t* guard) {
   }
   // Programs look at this byte by a plain load before they call anything, and go on where it is set.
   craton::posix::store_for_all(state.done, 1);
-  shared->inside(guard, [&] { state.running = 0; });
-  shared->wake_all(guard);
+  end_object(*shared, &state);
 }
 
 void craton_guard_abort(std::uint64_t* guard) {
   auto& state = *reinterpret_cast<Guard*>(guard);
   Monitor* const shared = monitor_of(guard);
   if (shared == nullptr) return std::atomic_ref(state.running).store(0);
-  shared->inside(guard, [&] { state.running = 0; });
-  shared->wake_all(guard);
+  end_object(*shared, &state);
 }
+
+namespace craton::posix {
+
+int lock_mutex(pthread_mutex_t* mutex) {
+  return pthread_mutex_lock(mutex);
+}
+
+int unlock_mutex(pthread_mutex_t* mutex) {
+  return pthread_mutex_unlock(mutex);
+}
+
+}  // namespace craton::posix

@@ -354,7 +354,7 @@ void Threads::arrived(void* self, fabric::Rank source, const std::byte* payload,
       waiter.answer = {
           .error = static_cast<int>(message.error), .result = message.result, .bytes = message.bytes};
       waiter.is_answered.store(true);
-      monitor()->let_on_here(&waiter, 1);
+      monitor()->let_on_here(&waiter, 0, 1);
       return here.program_.fabric().notify();
     }
     case Kind::give_up:

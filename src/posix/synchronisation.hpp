@@ -9,8 +9,5 @@ namespace craton::posix {
 /// As pthread_mutex_lock and pthread_mutex_unlock. Blocks.
 int lock_mutex(pthread_mutex_t* mutex);
 int unlock_mutex(pthread_mutex_t* mutex);
-/// By a thread of the program that ends: robust mutexes that it has locked, and that all ranks share, are
-/// free, and who locks one of them next is told so (EOWNERDEAD).
-void leave_robust_mutexes() noexcept;
 
 }  // namespace craton::posix

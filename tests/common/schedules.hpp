@@ -13,7 +13,7 @@
 #include <optional>
 #include <string>
 
-namespace craton::coherence::test {
+namespace craton {
 
 inline constexpr std::uint64_t schedule_parts = 8;
 /// Few schedules, as under a sanitizer, need not come to everything.
@@ -75,4 +75,4 @@ void expect_all_seen(const Schedules& all, const Counted& counted) {
   }
 }
 
-}  // namespace craton::coherence::test
+}  // namespace craton

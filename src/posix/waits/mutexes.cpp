@@ -1,0 +1,137 @@
+#include "posix/waits/mutexes.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "posix/waits/taking.hpp"
+
+namespace craton::posix {
+
+namespace {
+
+/// Of a robust mutex.
+enum class Health : std::uint32_t {
+  sound,
+  owner_died,    ///< until pthread_mutex_consistent() says that what it protects is in order again
+  unrecoverable  ///< it was unlocked before that
+};
+
+struct Mutex {
+  std::uint32_t locked;
+  std::uint32_t count;    ///< of a recursive one, beyond the first time
+  std::uint32_t waiting;  ///< ranks, as WaitingTake has them
+  std::uint32_t unused;
+  std::uint32_t
+      kind;  ///< where the C library has it: normal 0, recursive 1, errorcheck 2, adaptive 3; a flag
+  Health health;
+  pthread_t owner;  ///< its address is unique among all ranks
+};
+constexpr std::uint32_t kind_bits = 3;
+constexpr std::uint32_t robust_bit = 16;
+
+bool is_robust(const Mutex& mutex) {
+  return (mutex.kind & robust_bit) != 0;
+}
+
+void note_locked(WaitHost& host, pthread_mutex_t* object) {
+  WaitHost::Locked*& mine = host.robust_mutexes();
+  if (mine == nullptr) mine = new WaitHost::Locked;
+  mine->push_back(object);
+}
+
+/// \returns 0, EOWNERDEAD, which has locked it too, EBUSY, or what kinds that look say
+int try_lock(WaitHost& host, pthread_mutex_t* object) {
+  auto& mutex = state_of<Mutex>(object);
+  if (mutex.health == Health::unrecoverable) return ENOTRECOVERABLE;
+  const pthread_t self = host.self();
+  if (mutex.locked == 0) {
+    mutex.locked = 1;
+    mutex.owner = self;
+    mutex.count = 0;
+    if (is_robust(mutex)) note_locked(host, object);
+    return mutex.health == Health::owner_died ? EOWNERDEAD : 0;
+  }
+  if (mutex.owner != self) return EBUSY;
+  switch (mutex.kind & kind_bits) {
+    case PTHREAD_MUTEX_RECURSIVE:
+      ++mutex.count;
+      return 0;
+    case PTHREAD_MUTEX_ERRORCHECK:
+      return EDEADLK;
+    default:
+      return EBUSY;
+  }
+}
+
+}  // namespace
+
+int lock(Monitor& monitor, pthread_mutex_t* object, TimeNs deadline_ns) {
+  int result = EBUSY;
+  auto& mutex = state_of<Mutex>(object);
+  const auto take = [&] { return (result = try_lock(monitor.host(), object)) != EBUSY; };
+  const auto may_take = [&] { return mutex.locked == 0; };
+  return wait_to_take(monitor, object, mutex.waiting, take, may_take, deadline_ns) ? result : ETIMEDOUT;
+}
+
+int lock_if_free(Monitor& monitor, pthread_mutex_t* object) {
+  int result = EBUSY;
+  monitor.inside(object, [&] { result = try_lock(monitor.host(), object); });
+  return result == EDEADLK ? EBUSY : result;
+}
+
+int unlock(Monitor& monitor, pthread_mutex_t* object) {
+  auto& mutex = state_of<Mutex>(object);
+  int result = 0;
+  change_and_wake(monitor, object, mutex.waiting, [&] {
+    const bool checks = (mutex.kind & (kind_bits | robust_bit)) != PTHREAD_MUTEX_NORMAL;
+    if (mutex.locked == 0 || (checks && mutex.owner != monitor.host().self())) {
+      result = checks ? EPERM : 0;
+      return Wakes::nobody;
+    }
+    if (mutex.count != 0) {
+      --mutex.count;
+      return Wakes::nobody;
+    }
+    mutex.locked = 0;
+    mutex.owner = 0;
+    if (is_robust(mutex)) {
+      WaitHost::Locked& mine = *monitor.host().robust_mutexes();
+      mine.erase(std::remove(mine.begin(), mine.end(), object), mine.end());
+      if (mutex.health == Health::owner_died) mutex.health = Health::unrecoverable;
+    }
+    return Wakes::one;
+  });
+  return result;
+}
+
+int make_consistent(Monitor& monitor, pthread_mutex_t* object) {
+  auto& mutex = state_of<Mutex>(object);
+  int result = EINVAL;
+  monitor.inside(object, [&] {
+    if (!is_robust(mutex) || mutex.health != Health::owner_died || mutex.owner != monitor.host().self())
+      return;
+    mutex.health = Health::sound;
+    result = 0;
+  });
+  return result;
+}
+
+void leave_robust_mutexes(Monitor& monitor) {
+  const std::unique_ptr<WaitHost::Locked> mine(std::exchange(monitor.host().robust_mutexes(), nullptr));
+  if (mine == nullptr) return;
+  for (pthread_mutex_t* const object : *mine) {
+    auto& mutex = state_of<Mutex>(object);
+    change_and_wake(monitor, object, mutex.waiting, [&] {
+      if (mutex.locked == 0 || mutex.owner != monitor.host().self()) return Wakes::nobody;
+      mutex.locked = 0;
+      mutex.owner = 0;
+      mutex.health = Health::owner_died;
+      return Wakes::one;
+    });
+  }
+}
+
+}  // namespace craton::posix

@@ -1,0 +1,20 @@
+/// \file
+/// Mutexes of pthreads that all ranks share (taking.hpp): of all kinds, robust ones as well.
+#pragma once
+
+#include <pthread.h>
+
+#include "posix/waits/monitor.hpp"
+
+namespace craton::posix {
+
+int lock(Monitor& monitor, pthread_mutex_t* object, TimeNs deadline_ns = no_deadline);
+/// Does not wait: EBUSY.
+int lock_if_free(Monitor& monitor, pthread_mutex_t* object);
+int unlock(Monitor& monitor, pthread_mutex_t* object);
+int make_consistent(Monitor& monitor, pthread_mutex_t* object);
+/// By a thread of the program that ends: robust mutexes that it has locked are free, and who locks one of
+/// them next is told so (EOWNERDEAD).
+void leave_robust_mutexes(Monitor& monitor);
+
+}  // namespace craton::posix

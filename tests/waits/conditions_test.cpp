@@ -1,0 +1,267 @@
+// Conditions and barriers: queues of few places, from which threads that are cancelled, interrupted or out of
+// time take nothing; signals that are counted; barriers that are used again at once.
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/scope_exit.hpp"
+#include "posix/waits/barriers.hpp"
+#include "posix/waits/conditions.hpp"
+#include "posix/waits/mutexes.hpp"
+#include "programs.hpp"
+
+namespace craton::posix::test {
+
+namespace {
+
+/// A mutex and what threads wait for under it.
+class UnderMutex : public WaitingRun {
+ protected:
+  using WaitingRun::WaitingRun;
+
+  /// \throws Cancelled, with the mutex locked
+  int wait_for(pthread_cond_t& condition, TimeNs deadline_ns = no_deadline) {
+    Monitor& monitor = job_.monitor();
+    let_go();
+    const auto unlock_it = [&] { return unlock(monitor, &mutex_); };
+    const auto lock_it = [&] { return lock(monitor, &mutex_); };
+    // Also where it is cancelled.
+    const ScopeExit then([&] { have(); });
+    return wait(monitor, &condition, {.unlock = unlock_it, .lock = lock_it}, deadline_ns);
+  }
+  void lock_mutex() {
+    job_.require(lock(job_.monitor(), &mutex_) == 0, "locking fails");
+    have();
+  }
+  void unlock_mutex() {
+    let_go();
+    job_.require(unlock(job_.monitor(), &mutex_) == 0, "unlocking fails");
+  }
+
+ private:
+  void have() {
+    job_.require(owner_ == 0, "two threads have the mutex");
+    owner_ = job_.self();
+    job_.know_at_least(known_);
+    job_.wrote();
+  }
+  void let_go() {
+    job_.require(owner_ == job_.self(), "a thread has the mutex no more");
+    owner_ = 0;
+    known_ = job_.known();
+  }
+
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  pthread_t owner_ = 0;
+  Known known_ = Known(job_.size());
+};
+
+class QueueRun : public UnderMutex {
+ public:
+  explicit QueueRun(std::uint64_t seed) : UnderMutex(seed) {}
+
+  std::string go() {
+    places_ = random().between(1, 2);
+    tells_all_ = random().one_in(3);
+    to_put_ = to_get_ = random().between(2, 16);
+    // Rank 0's first thread and the second one do what is left.
+    spawn_threads(2, [&](std::size_t i) { i % 2 == 0 ? put_all() : get_all(); });
+    for (std::size_t i = 2; i < threads_.size(); ++i) {
+      if (random().one_in(4)) job_.cancel_later(*threads_[i]);
+      if (random().one_in(4)) job_.interrupt_later(*threads_[i]);
+    }
+    const std::string failure = said(job_.run());
+    if (failure.empty() && (to_put_ != 0 || to_get_ != 0 || filled_ != 0)) return said("something is left");
+    return failure;
+  }
+
+ private:
+  void put_all() {
+    lock_mutex();
+    try {
+      while (to_put_ != 0) {
+        if (filled_ == places_) {
+          sleep_on(is_room_);
+          continue;
+        }
+        --to_put_;
+        ++filled_;
+        tell(is_filled_);
+        if (to_put_ == 0) tell_all(is_room_);
+        others();
+      }
+    } catch (const Cancelled&) {
+      ++seen["cancelled"];
+    }
+    unlock_mutex();
+  }
+
+  void get_all() {
+    lock_mutex();
+    try {
+      while (to_get_ != 0) {
+        if (filled_ == 0) {
+          sleep_on(is_filled_);
+          continue;
+        }
+        --to_get_;
+        --filled_;
+        tell(is_room_);
+        if (to_get_ == 0) tell_all(is_filled_);
+        others();
+      }
+    } catch (const Cancelled&) {
+      ++seen["cancelled"];
+    }
+    unlock_mutex();
+  }
+
+  void sleep_on(pthread_cond_t& condition) {
+    job_.maybe_switch();
+    const int got = random().one_in(4) ? wait_for(condition, job_.soon()) : wait_for(condition);
+    if (got == ETIMEDOUT) ++seen["not in time"];
+    job_.require(got == 0 || got == ETIMEDOUT, "a wait fails");
+  }
+  void tell(pthread_cond_t& condition) {
+    if (tells_all_) return tell_all(condition);
+    signal(job_.monitor(), &condition, Wakes::one);
+  }
+  void tell_all(pthread_cond_t& condition) { signal(job_.monitor(), &condition, Wakes::all); }
+  /// Others may have the mutex.
+  void others() {
+    job_.maybe_switch();
+    if (random().one_in(2)) return;
+    unlock_mutex();
+    lock_mutex();
+  }
+
+  pthread_cond_t is_room_ = PTHREAD_COND_INITIALIZER, is_filled_ = PTHREAD_COND_INITIALIZER;
+  bool tells_all_ = false;
+  std::uint64_t places_ = 0, filled_ = 0, to_put_ = 0, to_get_ = 0;
+};
+
+/// Without limits of time as many go on as have been signalled, no more and no fewer.
+class SignalsRun : public UnderMutex {
+ public:
+  explicit SignalsRun(std::uint64_t seed) : UnderMutex(seed) {}
+
+  std::string go() {
+    spawn_threads(random().one_in(8) ? 20 : 2, [&](std::size_t) { wait_and_count(); });
+    std::size_t signalled = 0;
+    while (went_on_ < threads_.size()) {
+      if (const std::string failure = job_.run(true); !failure.empty()) return said(failure);
+      if (went_on_ != signalled)
+        return said(std::to_string(went_on_) + " went on where " + std::to_string(signalled) + " were to");
+      const std::size_t left = threads_.size() - signalled;
+      const std::size_t more = random().one_in(4) ? left : random().between(1, left);
+      const bool all = more == left && random().one_in(2);
+      signalled += more;
+      if (left > 16) ++seen["more than are remembered"];
+      job_.spawn(static_cast<Rank>(random().below(job_.size())),
+                 [this, more, all] { signal_some(more, all); });
+    }
+    return said(job_.run());
+  }
+
+ private:
+  void wait_and_count() {
+    lock_mutex();
+    job_.require(wait_for(condition_) == 0, "a wait fails");
+    ++went_on_;
+    unlock_mutex();
+  }
+  void signal_some(std::size_t count, bool all) {
+    const bool has_mutex = random().one_in(2);
+    if (has_mutex) lock_mutex();
+    for (std::size_t i = 0; i < (all ? 1 : count); ++i) {
+      signal(job_.monitor(), &condition_, all ? Wakes::all : Wakes::one);
+      job_.maybe_switch();
+    }
+    if (has_mutex) unlock_mutex();
+  }
+
+  pthread_cond_t condition_ = PTHREAD_COND_INITIALIZER;
+  std::size_t went_on_ = 0;
+};
+
+class BarrierRun : public WaitingRun {
+ public:
+  explicit BarrierRun(std::uint64_t seed) : WaitingRun(seed) {}
+
+  std::string go() {
+    rounds_.resize(random().between(1, 5), Round{.known = Known(job_.size())});
+    spawn_threads(1, [&](std::size_t i) { run_thread(i); });
+    count_ = random().one_in(2) ? threads_.size() : random().between(1, threads_.size());
+    for (Round& round : rounds_) round.first = random().below(threads_.size());
+    ::pthread_barrier_init(&barrier_, nullptr, static_cast<unsigned>(count_));
+    for (SimThread* const thread : threads_)
+      if (random().one_in(4)) job_.interrupt_later(*thread);
+    const std::string failure = said(job_.run());
+    for (const Round& round : rounds_)
+      if (failure.empty() && round.serial != 1) return said("not one was the last");
+    return failure;
+  }
+
+ private:
+  struct Round {
+    std::size_t arrived = 0;
+    std::size_t first = 0;  ///< of the threads that take part, which follow each other
+    std::size_t serial = 0, left = 0;
+    Known known;
+  };
+
+  void run_thread(std::size_t own) {
+    for (Round& round : rounds_) {
+      const bool takes_part = (own + threads_.size() - round.first) % threads_.size() < count_;
+      if (!takes_part) {
+        while (round.left == 0) job_.compute();
+        continue;
+      }
+      job_.maybe_switch();
+      job_.wrote();
+      round.known.merge(job_.known());
+      ++round.arrived;
+      const int got = wait(job_.monitor(), &barrier_);
+      if (got == PTHREAD_BARRIER_SERIAL_THREAD) ++round.serial;
+      ++round.left;
+      job_.require(round.arrived == count_, "a barrier is left before all have come");
+      job_.know_at_least(round.known);
+    }
+  }
+
+  pthread_barrier_t barrier_{};
+  std::size_t count_ = 0;  ///< of threads that take part in a round
+  std::vector<Round> rounds_;
+};
+
+template <typename Run>
+void expect_schedules(std::uint64_t part, std::uint64_t wanted, const std::vector<const char*>& names) {
+  const Schedules all = run_schedules<Run>(part, schedules_wanted(wanted, 1000));
+  if (all.count < schedules_that_come_to_all) return;
+  for (const char* const name : names)
+    EXPECT_TRUE(all.seen.contains(name)) << "no schedule came to: " << name;
+}
+
+class WaitsForSignals : public testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(WaitsForSignals, LeaveNothingInAQueue) {
+  expect_schedules<QueueRun>(GetParam(), 100'000, {"not in time", "cancelled"});
+}
+TEST_P(WaitsForSignals, EndWithThoseThatAreMeant) {
+  expect_schedules<SignalsRun>(GetParam(), 30'000, {"more than are remembered"});
+}
+TEST_P(WaitsForSignals, EndTogetherAtABarrier) {
+  expect_schedules<BarrierRun>(GetParam(), 30'000, {});
+}
+
+INSTANTIATE_TEST_SUITE_P(Part, WaitsForSignals, testing::Range(std::uint64_t{0}, schedule_parts));
+
+}  // namespace
+
+}  // namespace craton::posix::test
