@@ -64,9 +64,7 @@ void Cancellation::send(std::uint64_t share) {
                         .meeting = 0,
                         .task = {}};
   for (fabric::Rank rank = 0; rank < shape_.ranks; ++rank) {
-    if (rank == shape_.own) continue;
-    static_cast<void>(
-        runtime_.platform().fabric().send(rank, runtime_.message_handler(), &message, sizeof message));
+    if (rank != shape_.own) runtime_.send(rank, message);
   }
 }
 

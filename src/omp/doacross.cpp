@@ -69,9 +69,7 @@ void Doacross::post(const LoopPosition& position, std::span<const std::uint64_t>
                         .meeting = 0,
                         .task = {}};
   for (fabric::Rank rank = 0; rank < shape_.ranks; ++rank) {
-    if (rank == shape_.own) continue;
-    static_cast<void>(
-        runtime_.platform().fabric().send(rank, runtime_.message_handler(), &message, sizeof message));
+    if (rank != shape_.own) runtime_.send(rank, message);
   }
 }
 

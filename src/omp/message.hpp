@@ -18,6 +18,7 @@ struct Message {
     recall,           ///< a lent task is wanted back, if it has not begun
     unbegun,          ///< the answer: it had not, and is the receiver's again
     begun,            ///< the answer: it has, and will be returned
+    ended,            ///< a lent task that was wanted back has ended, but not all that it made
     returned,         ///< a lent task has ended, with all that it made
     cancelled,        ///< a region, or a work share of it
     cancelled_group,  ///< of a task of the receiver's

@@ -229,6 +229,10 @@ void Runtime::end_if_lost() noexcept {
   if (platform_.fabric().lost_ranks() != 0) guard([&] { coherence::throw_lost(platform_.fabric()); });
 }
 
+void Runtime::send(fabric::Rank to, const Message& message) {
+  static_cast<void>(platform_.fabric().send(to, message_handler_, &message, sizeof message));
+}
+
 void Runtime::arrived(void* self, fabric::Rank source, const std::byte* payload, std::size_t bytes) noexcept {
   auto& here = *static_cast<Runtime*>(self);
   Message message;

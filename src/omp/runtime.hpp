@@ -19,6 +19,7 @@
 #include "fiber/fiber.hpp"
 #include "omp/gate.hpp"
 #include "omp/locks.hpp"
+#include "omp/message.hpp"
 #include "omp/platform.hpp"
 #include "omp/settings.hpp"
 #include "omp/team.hpp"
@@ -83,7 +84,8 @@ class Runtime {
   void work();
   void stop();
 
-  fabric::HandlerId message_handler() const noexcept { return message_handler_; }
+  /// To the dead: who waits will notice.
+  void send(fabric::Rank to, const Message& message);
   /// Ends the process if another rank has died.
   void end_if_lost() noexcept;
 

@@ -31,6 +31,8 @@ struct Loan {
   std::uint64_t id;                       ///< of its task, at the owner
   std::uint64_t number;                   ///< among all that the owner has lent
   std::uint32_t left;                     ///< of these tasks; with the pool's lock
+  bool is_wanted = false;                 ///< its owner waits for its task's end; with the lock
+  bool has_ended = false;                 ///< its task has, and what it wrote is published; with the lock
   std::atomic<bool> is_cancelled{false};  ///< the group of its task, by some task of the loan
 };
 
@@ -62,6 +64,8 @@ struct Task {
   bool has_ended = false;                      ///< and stays for its children
   std::uint64_t number = 0;                    ///< in the order in which tasks became ready
   bool stays = false;                          ///< was lent, and came back before it had begun
+  bool is_partly_away = false;                 ///< it has ended where it was lent, but not all that it made
+  bool has_finished = false;                   ///< and all but that has been done here
   Recall recall = Recall::none;                ///< these, while it is lent
   fabric::Rank borrower = 0;
   std::uint64_t loan_number = 0;

@@ -5,16 +5,9 @@
 #include <utility>
 
 #include "base/assert.hpp"
-#include "omp/runtime.hpp"
 #include "omp/task_pool.hpp"
 
 namespace craton::omp {
-
-void TaskPool::send(fabric::Rank to, const Message& message) {
-  // To the dead: who waits will notice.
-  static_cast<void>(
-      runtime_.platform().fabric().send(to, runtime_.message_handler(), &message, sizeof message));
-}
 
 Message TaskPool::message_of(Message::Kind kind) const noexcept {
   return {.kind = kind,
@@ -50,13 +43,13 @@ void TaskPool::offer() {
   }
   Message message = message_of(Message::Kind::work_here);
   message.value = number;
-  for (const fabric::Rank rank : told) send(rank, message);
+  for (const fabric::Rank rank : told) host_.send(rank, message);
   if (asker_count_.load(std::memory_order_relaxed) != 0) answer_askers();
 }
 
 /// Makes all tasks that are in the queue now ready to be lent.
 void TaskPool::publish() {
-  runtime_.platform().flush_output();
+  host_.flush_output();
   publish_memory();
 }
 
@@ -70,7 +63,7 @@ void TaskPool::publish_memory() {
     region = begun_;
     if (number == published_) return;
   }
-  runtime_.guard([&] { runtime_.platform().space().publish(); });
+  host_.publish();
   const std::lock_guard lock(lock_);
   // The heartbeat may have met the next region, with tasks of its own.
   if (region == begun_) published_ = std::max(published_, number);
@@ -116,8 +109,7 @@ TaskPool::Answer TaskPool::answer_to(const Asker& asker) {
     answer.messages[0].kind = Message::Kind::later;
     return answer;
   }
-  const std::uint32_t share =
-      queued_.load(std::memory_order_relaxed) / (ranks_ * runtime_.settings().threads_a_rank);
+  const std::uint32_t share = queued_.load(std::memory_order_relaxed) / (ranks_ * host_.threads_a_rank());
   const std::size_t most = std::clamp<std::size_t>(share, 1, answer.messages.size());
   std::size_t lent = 0;
   while (lent < most && lend(asker.rank, answer.messages[lent])) ++lent;
@@ -127,7 +119,7 @@ TaskPool::Answer TaskPool::answer_to(const Asker& asker) {
 }
 
 void TaskPool::send(const Answer& answer) {
-  for (std::size_t i = 0; i < answer.count; ++i) send(answer.to, answer.messages[i]);
+  for (std::size_t i = 0; i < answer.count; ++i) host_.send(answer.to, answer.messages[i]);
 }
 
 /// With the lock: from now on its loans can be recalled.
@@ -232,7 +224,7 @@ void TaskPool::recall(FunctionRef<bool(const Task&)> is_wanted) {
     borrower = wanted->borrower;
   }
   // Not with the lock: who has to wait for room runs handlers.
-  send(borrower, message);
+  host_.send(borrower, message);
 }
 
 /// What a borrower says to a recall.
@@ -252,7 +244,7 @@ void TaskPool::recall_answered(const Message& answer) {
 
 /// Loans that are back have ended, once what their ranks published is known here.
 void TaskPool::settle_returned() {
-  const TimeNs begun_ns = now_ns();
+  const TimeNs begun_ns = host_.now_ns();
   std::vector<Return> back;
   {
     const std::lock_guard lock(lock_);
@@ -262,11 +254,31 @@ void TaskPool::settle_returned() {
   std::vector<fabric::Rank> learnt;
   for (const Return& one : back) {
     if (std::find(learnt.begin(), learnt.end(), one.borrower) != learnt.end()) continue;
-    runtime_.guard([&] { runtime_.platform().space().learn(one.borrower); });
+    host_.learn(one.borrower);
     learnt.push_back(one.borrower);
   }
-  for (const Return& one : back) finish(*one.task);
-  settling_.spent(begun_ns, now_ns());
+  for (const Return& one : back) settle(one);
+  settling_.spent(begun_ns, host_.now_ns());
+}
+
+void TaskPool::settle(const Return& one) {
+  Task& task = *one.task;
+  Loan* const loan = task.loan;
+  bool is_end = false;
+  bool is_last_of_loan = false;
+  {
+    const std::lock_guard lock(lock_);
+    // Its own end comes but once, with the task or with all.
+    if (one.what == Return::What::all && std::exchange(task.is_partly_away, false)) {
+      if (!task.has_finished) return;  // another thread may be about to settle its end
+      is_last_of_loan = forget(task);
+    } else {
+      is_end = true;
+    }
+  }
+  if (is_end) return finish(task);
+  if (is_last_of_loan) return_loan(*loan);
+  wake();
 }
 
 // ---- The borrower
@@ -289,10 +301,10 @@ void TaskPool::ask() {
   may_find_work_.store(false, std::memory_order_seq_cst);
   for (fabric::Rank i = 0; i < ranks_; ++i) {
     const fabric::Rank rank = (next_to_ask_ + i) % ranks_;
-    if (rank == runtime_.rank() || !has_work(rank)) continue;
+    if (rank == host_.rank() || !has_work(rank)) continue;
     next_to_ask_ = rank;
     may_find_work_.store(true, std::memory_order_relaxed);
-    return send(rank, message_of(Message::Kind::ask));
+    return host_.send(rank, message_of(Message::Kind::ask));
   }
   is_asking_.store(false, std::memory_order_release);
 }
@@ -308,63 +320,89 @@ void TaskPool::begin_loan(const Loan& loan) {
     for (const Task* const one : borrowed_)
       if (one->loan->owner == loan.owner) here = std::max(here, one->loan->number);
   }
-  runtime_.guard([&] { runtime_.platform().space().learn(loan.owner); });
+  host_.learn(loan.owner);
   const std::lock_guard lock(lock_);
   learnt.store(std::max(here, learnt.load(std::memory_order_relaxed)), std::memory_order_release);
 }
 
-/// Its owner wants a loan back. \returns the answer
-Message TaskPool::give_up(fabric::Rank owner, std::uint64_t loan_number) {
+/// In a handler: its owner wants a loan back, or else to know when its task has ended.
+void TaskPool::give_up(fabric::Rank owner, std::uint64_t loan_number) {
+  const auto is_it = [&](const Loan& loan) { return loan.owner == owner && loan.number == loan_number; };
   Message answer = message_of(Message::Kind::begun);
   answer.value = loan_number;
-  const std::lock_guard lock(lock_);
-  const auto found = std::find_if(borrowed_.begin(), borrowed_.end(), [&](const Task* task) {
-    return task->loan->owner == owner && task->loan->number == loan_number;
-  });
-  if (found == borrowed_.end()) return answer;
-  Task* const task = *found;
-  unlink(*task);
-  delete task->loan;
-  delete task;
-  answer.kind = Message::Kind::unbegun;
-  return answer;
+  Message ended = answer;
+  ended.kind = Message::Kind::ended;
+  bool has_ended = false;
+  {
+    const std::lock_guard lock(lock_);
+    const auto found =
+        std::find_if(borrowed_.begin(), borrowed_.end(), [&](const Task* one) { return is_it(*one->loan); });
+    if (found != borrowed_.end()) {
+      Task* const task = *found;
+      unlink(*task);
+      delete task->loan;
+      delete task;
+      answer.kind = Message::Kind::unbegun;
+    }
+    for (Loan* const loan : begun_loans_) {
+      if (!is_it(*loan)) continue;
+      loan->is_wanted = true;
+      has_ended = loan->has_ended;
+    }
+  }
+  host_.send(owner, answer);
+  if (has_ended) host_.send(owner, ended);
+}
+
+/// The task of a loan has ended, and perhaps more of it than that.
+void TaskPool::show_end(Loan& loan) {
+  {
+    const std::lock_guard lock(lock_);
+    if (loan.left == 1) return;
+  }
+  host_.flush_output();
+  host_.publish();
+  bool is_wanted = false;
+  {
+    const std::lock_guard lock(lock_);
+    loan.has_ended = true;
+    is_wanted = loan.is_wanted;
+  }
+  if (!is_wanted) return;
+  Message message = message_of(Message::Kind::ended);
+  message.value = loan.number;
+  host_.send(loan.owner, message);
 }
 
 /// All tasks of a loan have ended.
 void TaskPool::return_loan(Loan& loan) {
-  runtime_.platform().flush_output();
-  runtime_.guard([&] { runtime_.platform().space().publish(); });
+  host_.flush_output();
+  host_.publish();
   Message message = message_of(Message::Kind::returned);
   message.id = loan.id;
   message.value = loan.number;
-  send(loan.owner, message);
+  host_.send(loan.owner, message);
   delete &loan;
 }
 
-void TaskPool::cancel_group_at(Runtime& runtime, const Loan& loan) {
-  const Message message{.kind = Message::Kind::cancelled_group,
-                        .region = 0,
-                        .id = loan.id,
-                        .value = 0,
-                        .part = 0,
-                        .meeting = 0,
-                        .task = {}};
-  static_cast<void>(
-      runtime.platform().fabric().send(loan.owner, runtime.message_handler(), &message, sizeof message));
+Message TaskPool::cancelled_group(const Loan& loan) noexcept {
+  return {.kind = Message::Kind::cancelled_group,
+          .region = 0,
+          .id = loan.id,
+          .value = 0,
+          .part = 0,
+          .meeting = 0,
+          .task = {}};
 }
 
-void TaskPool::fulfil_at(Runtime& runtime, fabric::Rank owner, const Task& task) {
-  Platform& platform = runtime.platform();
-  platform.flush_output();
-  runtime.guard([&] { platform.space().publish(); });
-  const Message message{.kind = Message::Kind::fulfilled,
-                        .region = 0,
-                        .id = reinterpret_cast<std::uintptr_t>(&task),
-                        .value = 0,
-                        .part = 0,
-                        .meeting = 0,
-                        .task = {}};
-  static_cast<void>(platform.fabric().send(owner, runtime.message_handler(), &message, sizeof message));
+Message TaskPool::fulfilled(const Task& task) noexcept {
+  return {.kind = Message::Kind::fulfilled,
+          .region = 0,
+          .id = reinterpret_cast<std::uintptr_t>(&task),
+          .value = 0,
+          .part = 0,
+          .meeting = 0,
+          .task = {}};
 }
 
 // ---- Messages
@@ -387,7 +425,7 @@ void TaskPool::arrived(fabric::Rank source, const Message& message) {
       if (message.region != region_.load(std::memory_order_relaxed)) {
         Message answer = message_of(Message::Kind::none);
         answer.region = message.region;
-        return send(source, answer);
+        return host_.send(source, answer);
       }
       const Answer answer = answer_to(asker);
       if (answer.messages[0].kind != Message::Kind::none || first_ == nullptr) {
@@ -430,14 +468,25 @@ void TaskPool::arrived(fabric::Rank source, const Message& message) {
       is_asking_.store(false, std::memory_order_release);
       break;
     case Message::Kind::recall:
-      return send(source, give_up(source, message.value));
+      return give_up(source, message.value);
     case Message::Kind::unbegun:
     case Message::Kind::begun:
       recall_answered(message);
       break;
+    case Message::Kind::ended: {
+      const std::lock_guard lock(lock_);
+      Task* task = lent_;
+      while (task != nullptr && task->loan_number != message.value) task = task->after;
+      if (task == nullptr) break;  // all of it was faster
+      task->is_partly_away = true;
+      returned_.push_back({.borrower = source, .task = task, .what = Return::What::task});
+      returned_count_.fetch_add(1, std::memory_order_release);
+      break;
+    }
     case Message::Kind::returned: {
       const std::lock_guard lock(lock_);
-      returned_.push_back({.borrower = source, .task = take_from_lent(message.value)});
+      returned_.push_back(
+          {.borrower = source, .task = take_from_lent(message.value), .what = Return::What::all});
       returned_count_.fetch_add(1, std::memory_order_release);
       break;
     }
@@ -452,7 +501,7 @@ void TaskPool::arrived(fabric::Rank source, const Message& message) {
         TaskPool& pool = *task->pool;  // which may be that of an inner team
         {
           const std::lock_guard lock(pool.lock_);
-          pool.returned_.push_back({.borrower = source, .task = task});
+          pool.returned_.push_back({.borrower = source, .task = task, .what = Return::What::event});
           pool.returned_count_.fetch_add(1, std::memory_order_release);
         }
         return pool.wake();

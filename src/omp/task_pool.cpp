@@ -6,8 +6,6 @@
 
 #include "base/assert.hpp"
 #include "base/events.hpp"
-#include "omp/runtime.hpp"
-#include "omp/tasks.hpp"
 #include "omp/thread.hpp"
 
 namespace craton::omp {
@@ -21,17 +19,10 @@ constexpr TimeNs publish_every_ns = 50'000;
 
 }  // namespace
 
-TaskPool::TaskPool(Runtime& runtime, Gate& gate)
-    : runtime_(runtime),
-      gate_(gate),
-      idle_(runtime.ranks()),
-      said_(std::make_unique<Said[]>(runtime.ranks())) {}
+TaskPool::TaskPool(TaskHost& host)
+    : host_(host), idle_(host.ranks()), said_(std::make_unique<Said[]>(host.ranks())) {}
 
 TaskPool::~TaskPool() = default;
-
-TimeNs TaskPool::now_ns() const noexcept {
-  return runtime_.platform().fabric().clock().now_ns();
-}
 
 void TaskPool::begin(fabric::Rank ranks, std::uint32_t size, std::uint32_t region) {
   CRATON_ASSERT(left_.load() == 0U);
@@ -41,7 +32,7 @@ void TaskPool::begin(fabric::Rank ranks, std::uint32_t size, std::uint32_t regio
     askers = std::exchange(askers_, {});
     asker_count_.store(0, std::memory_order_relaxed);
   }
-  for (const Asker& asker : askers) send(asker.rank, message_of(Message::Kind::none));
+  for (const Asker& asker : askers) host_.send(asker.rank, message_of(Message::Kind::none));
   const std::lock_guard lock(lock_);
   ranks_ = ranks;
   size_ = size;
@@ -54,7 +45,7 @@ void TaskPool::begin(fabric::Rank ranks, std::uint32_t size, std::uint32_t regio
   region_.store(region, std::memory_order_relaxed);
   meeting_.store(0, std::memory_order_relaxed);
   if (ranks == 1) return;
-  for (fabric::Rank rank = 0; rank < ranks; ++rank) idle_[rank] = rank != runtime_.rank();
+  for (fabric::Rank rank = 0; rank < ranks; ++rank) idle_[rank] = rank != host_.rank();
   idle_count_.store(ranks - 1, std::memory_order_relaxed);
   // Some may have said already that they have work: they were told of the region earlier.
   may_find_work_.store(true, std::memory_order_relaxed);
@@ -64,7 +55,8 @@ bool TaskPool::is_full() {
   const auto are_too_many = [this] { return left_.load(std::memory_order_relaxed) > tasks_a_thread * size_; };
   if (!are_too_many()) return false;
   // Who makes tasks without end comes by nowhere else, and loans that are back still count.
-  if (returned_count_.load(std::memory_order_acquire) != 0 && settling_.is_due(now_ns())) settle_returned();
+  if (returned_count_.load(std::memory_order_acquire) != 0 && settling_.is_due(host_.now_ns()))
+    settle_returned();
   return are_too_many();
 }
 
@@ -145,7 +137,9 @@ Task* TaskPool::take(Pick pick, const Task* parent, const TaskGroup* group) {
     // Those of a group may wait for older children of the same parent, outside of it.
     if (task == nullptr) task = find([&](const Task& one) { return one.parent == parent; });
   }
-  if (task != nullptr) unlink(*task);
+  if (task == nullptr) return nullptr;
+  unlink(*task);
+  if (task->learns) begun_loans_.push_back(task->loan);
   return task;
 }
 
@@ -154,12 +148,12 @@ Task* TaskPool::take(Pick pick, const Task* parent, const TaskGroup* group) {
 void TaskPool::serve_others() {
   if (ranks_ == 1) return;
   const bool has_tasks = queued_.load(std::memory_order_relaxed) != 0;
-  const TimeNs begun_ns = has_tasks ? now_ns() : 0;
+  const TimeNs begun_ns = has_tasks ? host_.now_ns() : 0;
   if (has_tasks && serving_.is_due(begun_ns)) {
     const std::uint32_t before = arrivals_.load(std::memory_order_relaxed);
-    runtime_.platform().fabric().serve();
+    host_.serve();
     // Where something has come more is to be expected.
-    if (arrivals_.load(std::memory_order_relaxed) == before) serving_.spent(begun_ns, now_ns());
+    if (arrivals_.load(std::memory_order_relaxed) == before) serving_.spent(begun_ns, host_.now_ns());
   }
   if (asker_count_.load(std::memory_order_relaxed) != 0) {
     answer_askers();
@@ -167,7 +161,7 @@ void TaskPool::serve_others() {
     published_ns_.store(begun_ns, std::memory_order_relaxed);
     publish();
   } else if (has_tasks) {
-    runtime_.platform().flush_output();  // others may get what waits, while this one runs
+    host_.flush_output();  // others may get what waits, while this one runs
   }
 }
 
@@ -175,7 +169,7 @@ void TaskPool::run(Thread& thread, Task& task) {
   serve_others();
   if (task.learns) begin_loan(*task.loan);
   Task* const before = std::exchange(thread.task, &task);
-  if (!task.may_be_dropped || !(is_region_cancelled() || is_group_cancelled())) {
+  if (!task.may_be_dropped || !host_.is_cancelled()) {
     events::enter_region(task.function);
     task.function(task.block);
     events::leave_region();
@@ -187,14 +181,20 @@ void TaskPool::run(Thread& thread, Task& task) {
 void TaskPool::finish(Task& task) {
   // Not its end yet: its maker may wait for just this event. The task may be gone.
   if (task.ends_to_come.fetch_sub(1, std::memory_order_acq_rel) != 1) return wake();
-  if (task.allocation != nullptr) runtime_.give_block(task.allocation, task.block_bytes);
+  if (task.allocation != nullptr) host_.give_block(task.allocation, task.block_bytes);
   Loan* const loan = task.loan;
+  const bool is_loan = task.learns;
   bool is_last_of_loan = false;
   bool has_readied = false;
   {
     const std::lock_guard lock(lock_);
     has_readied = finish_locked(task);
-    is_last_of_loan = loan != nullptr && --loan->left == 0;
+    if (!is_loan && !task.is_partly_away) is_last_of_loan = forget(task);
+  }
+  if (is_loan) {
+    show_end(*loan);
+    const std::lock_guard lock(lock_);
+    is_last_of_loan = forget(task);
   }
   if (is_last_of_loan) return_loan(*loan);
   // What somebody may wait for: the last child, the last of a group, the last of all, a task that got ready.
@@ -202,8 +202,7 @@ void TaskPool::finish(Task& task) {
   if (has_readied && ranks_ > 1) offer();
 }
 
-/// With the lock. The task is gone after it, unless it stays for its children. \returns whether another one
-/// can be run now
+/// With the lock: who waits for just this task need not any more. \returns whether another one can be run now
 bool TaskPool::finish_locked(Task& task) {
   bool has_readied = false;
   if (task.parent != nullptr && task.parent->depends != nullptr) task.parent->depends->remove(task);
@@ -214,13 +213,23 @@ bool TaskPool::finish_locked(Task& task) {
     has_readied = true;
   }
   task.successors.clear();
-  if (task.group != nullptr) task.group->left.fetch_sub(1, std::memory_order_release);
   if (task.parent != nullptr) release_parent(*task.parent);
+  task.has_finished = true;
+  return has_readied;
+}
+
+/// With the lock: nor who waits for all that it has made, as far as that is elsewhere. The task is gone after
+/// it, unless it stays for its children. \returns whether it was the last one of its loan
+bool TaskPool::forget(Task& task) {
+  if (task.group != nullptr) task.group->left.fetch_sub(1, std::memory_order_release);
   // A loan's own task was never counted here.
   if (!task.learns) left_.fetch_sub(1, std::memory_order_release);
+  Loan* const loan = task.loan;
   task.has_ended = true;
   if (task.children.load(std::memory_order_relaxed) == 0) delete &task;
-  return has_readied;
+  if (loan == nullptr || --loan->left != 0) return false;
+  begun_loans_.erase(std::find(begun_loans_.begin(), begun_loans_.end(), loan));
+  return true;
 }
 
 /// With the lock: one of its children has ended.
@@ -238,8 +247,8 @@ void TaskPool::end_undeferred(std::unique_ptr<Task> task) {
 }
 
 void TaskPool::wake() {
-  gate_.open();
-  if (in_fabric_.load(std::memory_order_seq_cst) != 0) runtime_.platform().fabric().notify();
+  host_.open_gate();
+  if (in_fabric_.load(std::memory_order_seq_cst) != 0) host_.notify_fabric();
 }
 
 void TaskPool::left_barrier() noexcept {
@@ -258,7 +267,7 @@ void TaskPool::wait(Thread& thread, Pick pick, const TaskGroup* group, bool serv
   serves_fabric = serves_fabric && ranks_ > 1;
   while (!done()) {
     const bool has_returned = returned_count_.load(std::memory_order_acquire) != 0;
-    if (has_returned && settling_.is_due(now_ns())) {
+    if (has_returned && settling_.is_due(host_.now_ns())) {
       settle_returned();
       continue;
     }
@@ -287,17 +296,13 @@ void TaskPool::wait(Thread& thread, Pick pick, const TaskGroup* group, bool serv
     if (serves_fabric && !seat_is_taken_.exchange(true, std::memory_order_acquire)) {
       {
         const FabricWait here(*this);
-        fabric::Fabric& fabric = runtime_.platform().fabric();
-        const auto look = [&] { return may_go_on() || fabric.lost_ranks() != 0; };
-        static_cast<void>(fabric.wait_until(look));
+        host_.wait_in_fabric(may_go_on);
       }
       seat_is_taken_.store(false, std::memory_order_release);
-      gate_.open();  // another one may have the seat
-      runtime_.end_if_lost();
+      host_.open_gate();  // another one may have the seat
     } else {
-      gate_.wait(runtime_.spin(), [&] {
-        return may_go_on() || (serves_fabric && !seat_is_taken_.load(std::memory_order_acquire));
-      });
+      host_.wait_at_gate(
+          [&] { return may_go_on() || (serves_fabric && !seat_is_taken_.load(std::memory_order_acquire)); });
     }
   }
 }
@@ -324,7 +329,6 @@ void TaskPool::wait_for_dependences(Thread& thread, std::span<const Dependence> 
 void TaskPool::wait_for_event(Thread& thread, const Task& task) {
   // Whoever fulfils it wakes those who wait in the fabric.
   const FabricWait here(*this);
-  fabric::Fabric& fabric = runtime_.platform().fabric();
   const auto is_fulfilled = [&] { return task.ends_to_come.load(std::memory_order_acquire) == 1; };
   while (!is_fulfilled()) {
     const std::uint32_t answered = recall_changes_.load(std::memory_order_acquire);
@@ -336,13 +340,12 @@ void TaskPool::wait_for_event(Thread& thread, const Task& task) {
       if (returned_count_.load(std::memory_order_acquire) != 0) settle_returned();
       if (asker_count_.load(std::memory_order_relaxed) != 0) answer_askers();
       recall([](const Task&) { return true; });  // any may be what fulfils it
-      static_cast<void>(fabric.wait_until([&] {
+      host_.wait_in_fabric([&] {
         return is_fulfilled() || queued_.load(std::memory_order_acquire) != 0 ||
                returned_count_.load(std::memory_order_acquire) != 0 ||
                recall_changes_.load(std::memory_order_acquire) != answered ||
-               asker_count_.load(std::memory_order_acquire) != 0 || fabric.lost_ranks() != 0;
-      }));
-      runtime_.end_if_lost();
+               asker_count_.load(std::memory_order_acquire) != 0;
+      });
     }
   }
 }
@@ -369,7 +372,7 @@ bool TaskPool::can_help() const noexcept {
 
 void TaskPool::help(Thread& thread) {
   const bool has_returned = returned_count_.load(std::memory_order_acquire) != 0;
-  if (has_returned && settling_.is_due(now_ns())) settle_returned();
+  if (has_returned && settling_.is_due(host_.now_ns())) settle_returned();
   if (asker_count_.load(std::memory_order_acquire) != 0) answer_askers();
   if (Task* const task = take(Pick::any, nullptr, nullptr)) return run(thread, *task);
   if (has_returned) settle_returned();

@@ -9,7 +9,8 @@
 /// Lending. A rank that has a task to spare tells those that it knows to be idle (`work_here`); a rank whose
 /// threads all wait asks; the answer comes from a handler, so it lends only what was published before. What a
 /// loan wrote is published before it goes back, and learnt before it counts as ended. All that it made goes
-/// with it: a barrier or taskgroup of its owner need not know of tasks elsewhere.
+/// with it: a barrier or taskgroup of its owner need not know of tasks elsewhere. Where its task has ended
+/// before what that made, who waits for just the task is told so, if it has wanted it back.
 ///
 /// Who waits for tasks and has none of them to run asks for one that is lent back, one at a time, the newest
 /// first. A borrower that has not begun it gives it up: all of its threads may be blocked, by a lock that
@@ -40,14 +41,12 @@
 #include "fabric/types.hpp"
 #include "fiber/fiber.hpp"
 #include "omp/depends.hpp"
-#include "omp/gate.hpp"
 #include "omp/message.hpp"
 #include "omp/task.hpp"
-#include "space/barrier.hpp"
+#include "omp/task_host.hpp"
 
 namespace craton::omp {
 
-class Runtime;
 struct Thread;
 
 /// Of what is done between tasks, so seldom that it takes but a part of the time.
@@ -67,8 +66,8 @@ class Ration {
 
 class TaskPool {
  public:
-  /// \param gate of the team
-  TaskPool(Runtime& runtime, Gate& gate);
+  /// \param host must outlive it
+  explicit TaskPool(TaskHost& host);
   TaskPool(const TaskPool&) = delete;
   TaskPool& operator=(const TaskPool&) = delete;
   ~TaskPool();
@@ -119,10 +118,11 @@ class TaskPool {
   void wake();
   /// One of a task's ends has come: that of its code, or its event. With the last one it is gone. Any thread.
   void finish(Task& task);
-  /// Tells another rank that the event of a task of its is fulfilled.
-  static void fulfil_at(Runtime& runtime, fabric::Rank owner, const Task& task);
-  /// Tells the owner of a loan that the group of its task is cancelled.
-  static void cancel_group_at(Runtime& runtime, const Loan& loan);
+  /// What tells another rank that the event of a task of its is fulfilled; what was written before is to be
+  /// published.
+  static Message fulfilled(const Task& task) noexcept;
+  /// What tells the owner of a loan that the group of its task is cancelled.
+  static Message cancelled_group(const Loan& loan) noexcept;
   /// All ranks have met, and are about to leave.
   void left_barrier() noexcept;
 
@@ -142,6 +142,15 @@ class TaskPool {
     std::uint32_t meeting;  ///< barriers of the region that it has left
   };
 
+  /// What has ended elsewhere: what an event waits for, a task that was lent, or that with all that it made.
+  struct Return {
+    enum class What : std::uint8_t { event, task, all };
+
+    fabric::Rank borrower;
+    Task* task;
+    What what;
+  };
+
   /// Loans, one a message, or one that says why there is none.
   struct Answer {
     fabric::Rank to;
@@ -155,11 +164,11 @@ class TaskPool {
   Task* first_for_any() const noexcept;
   void run(Thread& thread, Task& task);
   bool finish_locked(Task& task);
+  bool forget(Task& task);
   void release_parent(Task& parent);
   void enqueue(Task& task);
   void unlink(Task& task) noexcept;
   void settle_returned();
-  TimeNs now_ns() const noexcept;
 
   // Lending (task_loans.cpp).
   void offer();
@@ -177,19 +186,19 @@ class TaskPool {
   void answer_askers_now();
   void note_idle(fabric::Rank rank);
   bool has_work(fabric::Rank rank) const noexcept;
-  void send(fabric::Rank to, const Message& message);
   Message message_of(Message::Kind kind) const noexcept;
   void return_loan(Loan& loan);
+  void show_end(Loan& loan);
+  void settle(const Return& one);
   bool can_recall() const noexcept;
   void recall(FunctionRef<bool(const Task&)> is_wanted);
   void recall_for(Pick pick, const Task* parent, const TaskGroup* group);
   void count_recallable(const Task& task, bool is_more) noexcept;
   Task* take_from_lent(std::uint64_t loan_number) noexcept;
-  Message give_up(fabric::Rank owner, std::uint64_t loan_number);
+  void give_up(fabric::Rank owner, std::uint64_t loan_number);
   void recall_answered(const Message& answer);
 
-  Runtime& runtime_;
-  Gate& gate_;
+  TaskHost& host_;
   fabric::Rank ranks_ = 1;
   std::uint32_t size_ = 1;
   std::atomic<std::uint32_t> region_{0};
@@ -220,13 +229,10 @@ class TaskPool {
   std::atomic<std::uint32_t> recall_changes_{0};  ///< whenever others may be recalled
   std::vector<Asker> askers_;                     ///< ranks that wait for an answer
   std::atomic<std::uint32_t> asker_count_{0};
-  struct Return {
-    fabric::Rank borrower;
-    Task* task;
-  };
   std::vector<Return> returned_;
   std::atomic<std::uint32_t> returned_count_{0};
   std::vector<Task*> borrowed_;  ///< tasks in the queue that are loans
+  std::vector<Loan*> begun_loans_;
 
   /// What a rank said last: a region, plus 1, and how often it had offered work by then. It has some if it
   /// has offered some since it had none.

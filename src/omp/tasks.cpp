@@ -136,7 +136,7 @@ void cancel_group() {
   if (TaskGroup* const group = group_to_cancel(task)) {
     group->is_cancelled.store(true, std::memory_order_release);
   } else if (task.loan != nullptr && !task.loan->is_cancelled.exchange(true, std::memory_order_acq_rel)) {
-    TaskPool::cancel_group_at(*runtime(), *task.loan);
+    runtime()->send(task.loan->owner, TaskPool::cancelled_group(*task.loan));
   }
 }
 
@@ -255,7 +255,11 @@ void fulfil(std::uintptr_t event) {
   auto* const task = reinterpret_cast<Task*>(event & event_task_mask);
   const auto rank = static_cast<fabric::Rank>(event >> event_rank_shift);
   Runtime* const here = runtime();
-  if (here != nullptr && rank != here->rank()) return TaskPool::fulfil_at(*here, rank, *task);
+  if (here != nullptr && rank != here->rank()) {
+    here->platform().flush_output();
+    here->guard([&] { here->platform().space().publish(); });
+    return here->send(rank, TaskPool::fulfilled(*task));
+  }
   if (task->pool != nullptr) return task->pool->finish(*task);
   // Run at once, by a thread that now waits for this.
   task->ends_to_come.fetch_sub(1, std::memory_order_acq_rel);

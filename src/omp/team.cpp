@@ -6,15 +6,62 @@
 
 #include "base/events.hpp"
 #include "omp/runtime.hpp"
+#include "omp/tasks.hpp"
 
 namespace craton::omp {
 
 extern "C" void omp_display_affinity(const char* format);
 
+fabric::Rank TeamTaskHost::rank() const noexcept {
+  return runtime_.rank();
+}
+fabric::Rank TeamTaskHost::ranks() const noexcept {
+  return runtime_.ranks();
+}
+std::uint32_t TeamTaskHost::threads_a_rank() const noexcept {
+  return runtime_.settings().threads_a_rank;
+}
+TimeNs TeamTaskHost::now_ns() const noexcept {
+  return runtime_.platform().fabric().clock().now_ns();
+}
+void TeamTaskHost::send(fabric::Rank to, const Message& message) {
+  runtime_.send(to, message);
+}
+void TeamTaskHost::serve() {
+  runtime_.platform().fabric().serve();
+}
+void TeamTaskHost::publish() {
+  runtime_.guard([&] { runtime_.platform().space().publish(); });
+}
+void TeamTaskHost::learn(fabric::Rank rank) {
+  runtime_.guard([&] { runtime_.platform().space().learn(rank); });
+}
+void TeamTaskHost::flush_output() {
+  runtime_.platform().flush_output();
+}
+void TeamTaskHost::give_block(void* block, std::size_t bytes) {
+  runtime_.give_block(block, bytes);
+}
+bool TeamTaskHost::is_cancelled() const noexcept {
+  return is_region_cancelled() || is_group_cancelled();
+}
+void TeamTaskHost::wait_in_fabric(FunctionRef<bool()> condition) {
+  fabric::Fabric& fabric = runtime_.platform().fabric();
+  static_cast<void>(fabric.wait_until([&] { return condition() || fabric.lost_ranks() != 0; }));
+  runtime_.end_if_lost();
+}
+void TeamTaskHost::notify_fabric() noexcept {
+  runtime_.platform().fabric().notify();
+}
+void TeamTaskHost::wait_at_gate(FunctionRef<bool()> condition) {
+  gate_.wait(runtime_.spin(), condition);
+}
+
 Team::Team(Runtime& runtime)
     : runtime_(runtime),
       loops_(runtime.platform().fabric(), runtime.loop_words_at()),
-      tasks_(runtime, gate_),
+      task_host_(runtime, gate_),
+      tasks_(task_host_),
       turns_(runtime, gate_, tasks_),
       doacross_(runtime, gate_, tasks_),
       cancellation_(runtime, tasks_) {}

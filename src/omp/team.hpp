@@ -22,6 +22,7 @@
 #include "omp/doacross.hpp"
 #include "omp/gate.hpp"
 #include "omp/loops.hpp"
+#include "omp/task_host.hpp"
 #include "omp/task_pool.hpp"
 #include "omp/thread.hpp"
 #include "omp/turns.hpp"
@@ -43,6 +44,32 @@ struct Region {
   /// Called before any thread runs it, with how many there are; null: nothing.
   void (*prepare)(void* data, std::uint32_t size) = nullptr;
   std::uint32_t site = 0;  ///< where in the program it is
+};
+
+/// What the team's tasks have of the rank.
+class TeamTaskHost final : public TaskHost {
+ public:
+  TeamTaskHost(Runtime& runtime, Gate& gate) noexcept : runtime_(runtime), gate_(gate) {}
+
+  fabric::Rank rank() const noexcept override;
+  fabric::Rank ranks() const noexcept override;
+  std::uint32_t threads_a_rank() const noexcept override;
+  TimeNs now_ns() const noexcept override;
+  void send(fabric::Rank to, const Message& message) override;
+  void serve() override;
+  void publish() override;
+  void learn(fabric::Rank rank) override;
+  void flush_output() override;
+  void give_block(void* block, std::size_t bytes) override;
+  bool is_cancelled() const noexcept override;
+  void wait_in_fabric(FunctionRef<bool()> condition) override;
+  void notify_fabric() noexcept override;
+  void wait_at_gate(FunctionRef<bool()> condition) override;
+  void open_gate() noexcept override { gate_.open(); }
+
+ private:
+  Runtime& runtime_;
+  Gate& gate_;
 };
 
 class Team {
@@ -144,6 +171,7 @@ class Team {
   std::unique_ptr<void*[]> parts_;  ///< of a reduction, by thread of this rank
   std::atomic<std::uint32_t> parts_given_{0};
   Gate gate_;
+  TeamTaskHost task_host_;
   TaskPool tasks_;
   Turns turns_;
   Doacross doacross_;

@@ -78,8 +78,7 @@ void Turns::send(fabric::Rank to, std::uint64_t share, std::uint64_t iteration) 
                         .part = 0,
                         .meeting = 0,
                         .task = {}};
-  static_cast<void>(
-      runtime_.platform().fabric().send(to, runtime_.message_handler(), &message, sizeof message));
+  runtime_.send(to, message);
 }
 
 void Turns::end(std::uint64_t share) {
