@@ -25,7 +25,7 @@ constexpr fabric::HandlerId monitor_handler = fabric::max_handlers - 3;
 constexpr TimeNs longest_sleep_ns = 100'000'000;
 
 std::atomic<Monitor*> running_monitor{nullptr};
-constinit thread_local WaitHost::Locked* locked_robust_mutexes = nullptr;
+constinit thread_local ThreadWaits waits_of_thread;
 
 /// Objects lie in the space, whose mutexes order the program's memory; messages are the fabric's. While no
 /// other rank runs code of the program, nothing is released and nobody told.
@@ -35,6 +35,10 @@ class ProgramHost final : public WaitHost {
 
   fabric::Rank rank() const noexcept override { return program_.rank(); }
   fabric::Rank ranks() const noexcept override { return program_.fabric().size(); }
+  bool is_near(fabric::Rank rank) const noexcept override {
+    const fabric::Fabric& fabric = program_.fabric();
+    return fabric.node_of(rank) == fabric.node_of(fabric.rank());
+  }
   TimeNs now_ns() const noexcept override { return program_.fabric().clock().now_ns(); }
 
   void inside(const void* object, FunctionRef<void()> step) override {
@@ -86,7 +90,7 @@ class ProgramHost final : public WaitHost {
   pthread_t self() noexcept override { return ::pthread_self(); }
   void test_cancellation() override { ::pthread_testcancel(); }
   std::uint32_t interruptions() noexcept override { return posix::interruptions(); }
-  Locked*& robust_mutexes() noexcept override { return locked_robust_mutexes; }
+  ThreadWaits& of_thread() noexcept override { return waits_of_thread; }
 
  private:
   SharedProgram& program_;

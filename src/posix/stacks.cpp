@@ -113,7 +113,7 @@ class RunningThread {
   RunningThread(const RunningThread&) = delete;
   RunningThread& operator=(const RunningThread&) = delete;
   ~RunningThread() {
-    if (Monitor* const shared = monitor(); shared != nullptr) leave_robust_mutexes(*shared);
+    if (Monitor* const shared = monitor(); shared != nullptr) leave_mutexes(*shared);
     end_async_cancellation();
     Stacks::thread_ended();
   }

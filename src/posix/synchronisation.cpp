@@ -57,7 +57,7 @@ int wait(Monitor& monitor, pthread_cond_t* object, pthread_mutex_t* mutex,
          TimeNs deadline_ns = craton::no_deadline) {
   const auto unlock = [&] { return craton::posix::unlock_mutex(mutex); };
   const auto lock = [&] { return craton::posix::lock_mutex(mutex); };
-  return craton::posix::wait(monitor, object, HeldMutex{unlock, lock}, deadline_ns);
+  return craton::posix::wait(monitor, object, HeldMutex{mutex, unlock, lock}, deadline_ns);
 }
 
 int wait_in_time(Monitor& monitor, pthread_cond_t* object, pthread_mutex_t* mutex, clockid_t clock,

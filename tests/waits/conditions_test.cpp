@@ -33,15 +33,31 @@ class UnderMutex : public WaitingRun {
     const auto lock_it = [&] { return lock(monitor, &mutex_); };
     // Also where it is cancelled.
     const ScopeExit then([&] { have(); });
-    return wait(monitor, &condition, {.unlock = unlock_it, .lock = lock_it}, deadline_ns);
+    const int got =
+        wait(monitor, &condition, {.object = &mutex_, .unlock = unlock_it, .lock = lock_it}, deadline_ns);
+    return got == EOWNERDEAD ? make_consistent(monitor, &mutex_) : got;
   }
   void lock_mutex() {
-    job_.require(lock(job_.monitor(), &mutex_) == 0, "locking fails");
+    Monitor& monitor = job_.monitor();
+    const int got = lock(monitor, &mutex_);
+    job_.require(got == 0 || (got == EOWNERDEAD && make_consistent(monitor, &mutex_) == 0), "locking fails");
     have();
   }
   void unlock_mutex() {
     let_go();
     job_.require(unlock(job_.monitor(), &mutex_) == 0, "unlocking fails");
+  }
+  /// The thread ends with the mutex, which is robust.
+  void die() {
+    let_go();
+    leave_mutexes(job_.monitor());
+  }
+  int recover() { return make_consistent(job_.monitor(), &mutex_); }
+  void make_robust() {
+    pthread_mutexattr_t attributes;
+    ::pthread_mutexattr_init(&attributes);
+    ::pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    ::pthread_mutex_init(&mutex_, &attributes);
   }
 
  private:
@@ -69,9 +85,14 @@ class QueueRun : public UnderMutex {
   std::string go() {
     places_ = random().between(1, 2);
     tells_all_ = random().one_in(3);
+    is_robust_ = random().one_in(2);
+    if (is_robust_) make_robust();
     to_put_ = to_get_ = random().between(2, 16);
     // Rank 0's first thread and the second one do what is left.
-    spawn_threads(2, [&](std::size_t i) { i % 2 == 0 ? put_all() : get_all(); });
+    spawn_threads(2, [&](std::size_t i) {
+      const bool may_die = is_robust_ && i >= 2;
+      i % 2 == 0 ? put_all(may_die) : get_all(may_die);
+    });
     for (std::size_t i = 2; i < threads_.size(); ++i) {
       if (random().one_in(4)) job_.cancel_later(*threads_[i]);
       if (random().one_in(4)) job_.interrupt_later(*threads_[i]);
@@ -82,7 +103,7 @@ class QueueRun : public UnderMutex {
   }
 
  private:
-  void put_all() {
+  void put_all(bool may_die) {
     lock_mutex();
     try {
       while (to_put_ != 0) {
@@ -94,15 +115,17 @@ class QueueRun : public UnderMutex {
         ++filled_;
         tell(is_filled_);
         if (to_put_ == 0) tell_all(is_room_);
+        if (may_die && random().one_in(16)) return end_early();
         others();
       }
     } catch (const Cancelled&) {
       ++seen["cancelled"];
+      static_cast<void>(recover());  // whose owner may have died before
     }
     unlock_mutex();
   }
 
-  void get_all() {
+  void get_all(bool may_die) {
     lock_mutex();
     try {
       while (to_get_ != 0) {
@@ -114,10 +137,12 @@ class QueueRun : public UnderMutex {
         --filled_;
         tell(is_room_);
         if (to_get_ == 0) tell_all(is_filled_);
+        if (may_die && random().one_in(16)) return end_early();
         others();
       }
     } catch (const Cancelled&) {
       ++seen["cancelled"];
+      static_cast<void>(recover());  // whose owner may have died before
     }
     unlock_mutex();
   }
@@ -128,9 +153,16 @@ class QueueRun : public UnderMutex {
     if (got == ETIMEDOUT) ++seen["not in time"];
     job_.require(got == 0 || got == ETIMEDOUT, "a wait fails");
   }
+  void end_early() {
+    ++seen["owner died"];
+    die();
+  }
   void tell(pthread_cond_t& condition) {
     if (tells_all_) return tell_all(condition);
+    const bool unlocks = random().one_in(4);
+    if (unlocks) unlock_mutex();
     signal(job_.monitor(), &condition, Wakes::one);
+    if (unlocks) lock_mutex();
   }
   void tell_all(pthread_cond_t& condition) { signal(job_.monitor(), &condition, Wakes::all); }
   /// Others may have the mutex.
@@ -142,7 +174,7 @@ class QueueRun : public UnderMutex {
   }
 
   pthread_cond_t is_room_ = PTHREAD_COND_INITIALIZER, is_filled_ = PTHREAD_COND_INITIALIZER;
-  bool tells_all_ = false;
+  bool tells_all_ = false, is_robust_ = false;
   std::uint64_t places_ = 0, filled_ = 0, to_put_ = 0, to_get_ = 0;
 };
 
@@ -251,7 +283,7 @@ void expect_schedules(std::uint64_t part, std::uint64_t wanted, const std::vecto
 class WaitsForSignals : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(WaitsForSignals, LeaveNothingInAQueue) {
-  expect_schedules<QueueRun>(GetParam(), 100'000, {"not in time", "cancelled"});
+  expect_schedules<QueueRun>(GetParam(), 100'000, {"not in time", "cancelled", "owner died"});
 }
 TEST_P(WaitsForSignals, EndWithThoseThatAreMeant) {
   expect_schedules<SignalsRun>(GetParam(), 30'000, {"more than are remembered"});

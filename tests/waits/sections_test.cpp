@@ -33,13 +33,16 @@ class SectionsRun : public WaitingRun {
   explicit SectionsRun(std::uint64_t seed) : WaitingRun(seed) {}
 
   std::string go() {
-    mutexes_ = random().between(1, 3);
+    dies_often_ = random().one_in(8);
+    mutexes_ = dies_often_ ? 1 : random().between(1, 3);
     for (std::size_t i = 0; i < mutexes_; ++i) init(all_[i]);
     units_ = static_cast<std::uint32_t>(random().between(1, 2));
     ::sem_init(&semaphore_, 1, units_);
     ::pthread_rwlock_init(&lock_, nullptr);
     given_ = written_ = spun_ = made_ = done_ = Known(job_.size());
-    only_ = random().one_in(2) ? std::optional(random().below(kinds)) : std::nullopt;
+    only_ = dies_often_          ? std::optional(std::uint64_t{0})
+            : random().one_in(2) ? std::optional(random().below(kinds))
+                                 : std::nullopt;
     spawn_threads(2, [&](std::size_t) { run_thread(); });
     for (SimThread* const thread : threads_) {
       if (random().one_in(4)) job_.interrupt_later(*thread);
@@ -65,7 +68,7 @@ class SectionsRun : public WaitingRun {
   void init(Mutex& mutex) {
     mutex.kind = random().pick(std::array{PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_RECURSIVE,
                                           PTHREAD_MUTEX_ERRORCHECK});
-    mutex.is_robust = random().one_in(3);
+    mutex.is_robust = dies_often_ || random().one_in(3);
     mutex.known = Known(job_.size());
     pthread_mutexattr_t attributes;
     ::pthread_mutexattr_init(&attributes);
@@ -149,15 +152,15 @@ class SectionsRun : public WaitingRun {
     if (mutex.kind == PTHREAD_MUTEX_ERRORCHECK && random().one_in(2))
       job_.require(lock(monitor, &mutex.object) == EDEADLK, "a deadlock is not told of");
     job_.require(mutex.owner == self, "a mutex has another owner meanwhile");
-    if (mutex.is_robust && random().one_in(4)) {
+    if (mutex.is_robust && random().one_in(dies_often_ ? 2 : 4)) {
       mutex.has_died = true;
       let_go(mutex);
-      leave_robust_mutexes(monitor);
+      leave_mutexes(monitor);
       ++seen["owner died"];
       return false;
     }
     if (mutex.has_died) {
-      if (random().one_in(3)) {
+      if (random().one_in(dies_often_ ? 2 : 3)) {
         mutex.is_lost = true;
       } else {
         job_.require(make_consistent(monitor, &mutex.object) == 0, "a mutex is not made consistent");
@@ -302,6 +305,7 @@ class SectionsRun : public WaitingRun {
     job_.know_at_least(made_);
   }
 
+  bool dies_often_ = false;  ///< who has a mutex
   std::size_t mutexes_ = 0;
   std::array<Mutex, 3> all_;
   sem_t semaphore_{};

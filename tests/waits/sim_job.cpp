@@ -11,6 +11,9 @@ class SimJob::Host final : public WaitHost {
 
   Rank rank() const noexcept override { return rank_; }
   Rank ranks() const noexcept override { return job_.size(); }
+  bool is_near(Rank rank) const noexcept override {
+    return rank / job_.ranks_a_node_ == rank_ / job_.ranks_a_node_;
+  }
   /// While its threads are ended no wait is in time.
   TimeNs now_ns() const noexcept override {
     return job_.is_abandoned() ? no_deadline : job_.scheduler().clock().now_ns();
@@ -63,7 +66,7 @@ class SimJob::Host final : public WaitHost {
     if (job_.state_of_current().is_cancelled) throw Cancelled();
   }
   std::uint32_t interruptions() noexcept override { return job_.interruptions(); }
-  Locked*& robust_mutexes() noexcept override { return job_.state_of_current().robust; }
+  ThreadWaits& of_thread() noexcept override { return job_.state_of_current().waits; }
 
  private:
   SimJob& job_;
@@ -74,6 +77,7 @@ SimJob::SimJob(std::uint64_t seed, Rank ranks)
     : SimThreads(seed, ranks, std::size_t{64} * 1024),
       one_lock_(scheduler_random().one_in(4)),
       latency_ns_(scheduler_random().pick(std::array<TimeNs, 3>{pace_ns / 4, pace_ns, 16 * pace_ns})),
+      ranks_a_node_(scheduler_random().pick(std::array<Rank, 3>{1, 2, ranks})),
       published_(ranks, Known(ranks)) {
   for (Rank rank = 0; rank < ranks; ++rank) {
     hosts_.push_back(std::make_unique<Host>(*this, rank));
@@ -82,7 +86,7 @@ SimJob::SimJob(std::uint64_t seed, Rank ranks)
 }
 
 SimJob::~SimJob() {
-  for (const ThreadState& state : states_) delete state.robust;
+  for (const ThreadState& state : states_) delete state.waits.robust;
 }
 
 SimThread& SimJob::spawn(Rank rank, std::function<void()> body) {
@@ -121,10 +125,9 @@ SimJob::Lock& SimJob::lock_of(const void* object) {
 }
 
 void SimJob::enter(Lock& lock) {
-  while (lock.is_held) {
+  while (lock.is_held && !is_abandoned()) {
     lock.waiting.push_back(scheduler().current());
     scheduler().block("entering", no_deadline);
-    if (is_abandoned()) return;
   }
   lock.is_held = true;
   others_may_run();  // the object is fetched

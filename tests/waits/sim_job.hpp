@@ -61,7 +61,7 @@ class SimJob : public SimThreads {
     const std::atomic<std::uint32_t>* word = nullptr;  ///< on which it sleeps
     bool is_cancelled = false;
     std::uint32_t interruptions = 0;
-    WaitHost::Locked* robust = nullptr;
+    ThreadWaits waits;
   };
 
   static pthread_t id_of(const SimThread& thread) { return thread.number + 1; }
@@ -72,6 +72,7 @@ class SimJob : public SimThreads {
 
   const bool one_lock_;  ///< all objects lie in a page
   const TimeNs latency_ns_;
+  const Rank ranks_a_node_;
   std::map<const void*, Lock> locks_;
   std::vector<std::unique_ptr<Host>> hosts_;
   std::vector<std::unique_ptr<Monitor>> monitors_;

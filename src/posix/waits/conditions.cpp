@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/scope_exit.hpp"
+#include "posix/waits/mutexes.hpp"
 #include "posix/waits/taking.hpp"
 
 namespace craton::posix {
@@ -19,8 +20,11 @@ struct Condition {
   std::uint64_t next;
   std::uint64_t released;
   std::uint8_t bits[remembered];  ///< of the last who came, by their numbers: which one their rank has
+  std::uint32_t unused;
+  std::uint32_t clock;  ///< where the C library has it
+  const void* mutex;    ///< that the last who came wants
 };
-static_assert(sizeof(Condition) <= offsetof(pthread_cond_t, __data.__wrefs));  // which tells the clock
+static_assert(offsetof(Condition, clock) == offsetof(pthread_cond_t, __data.__wrefs));
 
 /// Before its turn, or so it seems. A number in the middle cannot be taken back: then all go on, and come
 /// again. \returns whether it has been let on, and is only about to be told
@@ -54,6 +58,7 @@ int signal(Monitor& monitor, pthread_cond_t* object, Wakes wakes) {
   std::uint64_t first = 0;
   std::uint64_t end = 0;
   std::uint32_t ranks = 0;
+  const void* mutex = nullptr;
   monitor.inside(object, [&] {
     first = condition.released;
     if (first == condition.next) return;
@@ -62,8 +67,12 @@ int signal(Monitor& monitor, pthread_cond_t* object, Wakes wakes) {
     for (std::uint64_t each = first; are_known && each != end; ++each)
       ranks |= std::uint32_t{1} << condition.bits[each % Condition::remembered];
     if (!are_known) ranks = Monitor::every_rank;
+    mutex = condition.mutex;
   });
-  monitor.let_on(object, first, end, ranks);
+  const bool has_mutex = mutex != nullptr && mutex == monitor.host().of_thread().mutex;
+  const std::uint32_t now = has_mutex ? ranks & monitor.near_ranks() : ranks;
+  monitor.let_on(object, first, end, now);
+  if (now != ranks) put_off_signal(monitor, object, first, end, ranks & ~now);
   return 0;
 }
 
@@ -74,6 +83,7 @@ int wait(Monitor& monitor, pthread_cond_t* object, const HeldMutex& mutex, TimeN
     if (condition.next == condition.released) condition.next = condition.released = monitor.fresh_number();
     condition.bits[condition.next % Condition::remembered] =
         static_cast<std::uint8_t>(std::countr_zero(monitor.bit_here()));
+    condition.mutex = mutex.object;
     turn.enter(condition.next++);
   });
   if (const int error = mutex.unlock(); error != 0) {

@@ -24,6 +24,20 @@ struct WaitMessage {
   std::uint64_t first, end;  ///< of let_on: the numbers from the one up to the other
 };
 
+/// Of a thread, over all objects.
+struct ThreadWaits {
+  /// Robust mutexes that it has locked: null until it has, freed by leave_mutexes().
+  std::vector<pthread_mutex_t*>* robust = nullptr;
+  const void* mutex = nullptr;  ///< that it has locked last, unless it has unlocked that
+  /// Who is let on by its signals, and wants that mutex, is told when it is unlocked, at other nodes. Null:
+  /// nobody.
+  struct {
+    const void* condition = nullptr;
+    std::uint64_t first = 0, end = 0;
+    std::uint32_t ranks = 0;
+  } signal;
+};
+
 class WaitHost {
  public:
   WaitHost() = default;
@@ -33,6 +47,8 @@ class WaitHost {
 
   virtual fabric::Rank rank() const noexcept = 0;
   virtual fabric::Rank ranks() const noexcept = 0;
+  /// Whether a rank is of this one's node, where a look at an object costs little.
+  virtual bool is_near(fabric::Rank rank) const noexcept = 0;
   virtual TimeNs now_ns() const noexcept = 0;
   /// Calls `step` while no other thread of any rank is inside for the same object; it sees what those wrote
   /// that were inside before it. Blocks.
@@ -56,9 +72,8 @@ class WaitHost {
   virtual void test_cancellation() = 0;
   /// How often a handler of a signal has run in the calling thread.
   virtual std::uint32_t interruptions() noexcept = 0;
-  /// Robust mutexes that the calling thread has locked: null until it has, freed by leave_robust_mutexes().
-  using Locked = std::vector<pthread_mutex_t*>;
-  virtual Locked*& robust_mutexes() noexcept = 0;
+  /// The calling thread's.
+  virtual ThreadWaits& of_thread() noexcept = 0;
 };
 
 }  // namespace craton::posix

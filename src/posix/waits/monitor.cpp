@@ -18,6 +18,11 @@ WaitMessage message_of(WaitMessage::Kind kind, const void* object, std::uint64_t
 
 }  // namespace
 
+Monitor::Monitor(WaitHost& host) noexcept : host_(host) {
+  for (fabric::Rank rank = 0; rank < host.ranks(); ++rank)
+    if (!host.is_near(rank)) near_ranks_ &= ~bit_of(rank);
+}
+
 bool Monitor::wait(const void* object, FunctionRef<bool()> step, TimeNs deadline_ns) {
   for (;;) {
     const Slept slept = wait_once(object, step, deadline_ns);

@@ -33,7 +33,7 @@ namespace craton::posix {
 class Monitor {
  public:
   /// Before the program starts. \param host must outlive it
-  explicit Monitor(WaitHost& host) noexcept : host_(host) {}
+  explicit Monitor(WaitHost& host) noexcept;
   Monitor(const Monitor&) = delete;
   Monitor& operator=(const Monitor&) = delete;
 
@@ -52,6 +52,8 @@ class Monitor {
   /// inside() has changed something that they wait for.
   void wake_all(const void* object, std::uint32_t ranks = every_rank);
   void wake_one(const void* object, std::uint32_t ranks);
+  /// Those of which all are of this rank's node.
+  std::uint32_t near_ranks() const noexcept { return near_ranks_; }
   std::uint32_t bit_here() const noexcept { return bit_of(host_.rank()); }
   /// In inside(), of ranks that have threads waiting for the object: those of which a thread is to look next,
   /// which lose their bits. One, the next after this rank that waits; all, where bits are of several ranks.
@@ -101,6 +103,7 @@ class Monitor {
   static constexpr unsigned bits = 32;
 
   WaitHost& host_;
+  std::uint32_t near_ranks_ = every_rank;
   std::array<Bucket, 256> buckets_;
   std::atomic<std::uint64_t> fresh_{0};
 };

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "posix/waits/taking.hpp"
 
@@ -37,9 +38,14 @@ bool is_robust(const Mutex& mutex) {
 }
 
 void note_locked(WaitHost& host, pthread_mutex_t* object) {
-  WaitHost::Locked*& mine = host.robust_mutexes();
-  if (mine == nullptr) mine = new WaitHost::Locked;
+  auto*& mine = host.of_thread().robust;
+  if (mine == nullptr) mine = new std::vector<pthread_mutex_t*>;
   mine->push_back(object);
+}
+
+void tell_put_off(Monitor& monitor) {
+  const auto told = std::exchange(monitor.host().of_thread().signal, {});
+  if (told.condition != nullptr) monitor.let_on(told.condition, told.first, told.end, told.ranks);
 }
 
 /// \returns 0, EOWNERDEAD, which has locked it too, EBUSY, or what kinds that look say
@@ -51,6 +57,7 @@ int try_lock(WaitHost& host, pthread_mutex_t* object) {
     mutex.locked = 1;
     mutex.owner = self;
     mutex.count = 0;
+    host.of_thread().mutex = object;
     if (is_robust(mutex)) note_locked(host, object);
     return mutex.health == Health::owner_died ? EOWNERDEAD : 0;
   }
@@ -84,6 +91,7 @@ int lock_if_free(Monitor& monitor, pthread_mutex_t* object) {
 
 int unlock(Monitor& monitor, pthread_mutex_t* object) {
   auto& mutex = state_of<Mutex>(object);
+  ThreadWaits& own = monitor.host().of_thread();
   int result = 0;
   change_and_wake(monitor, object, mutex.waiting, [&] {
     const bool checks = (mutex.kind & (kind_bits | robust_bit)) != PTHREAD_MUTEX_NORMAL;
@@ -97,13 +105,15 @@ int unlock(Monitor& monitor, pthread_mutex_t* object) {
     }
     mutex.locked = 0;
     mutex.owner = 0;
+    if (own.mutex == object) own.mutex = nullptr;
     if (is_robust(mutex)) {
-      WaitHost::Locked& mine = *monitor.host().robust_mutexes();
+      std::vector<pthread_mutex_t*>& mine = *monitor.host().of_thread().robust;
       mine.erase(std::remove(mine.begin(), mine.end(), object), mine.end());
       if (mutex.health == Health::owner_died) mutex.health = Health::unrecoverable;
     }
     return Wakes::one;
   });
+  if (own.mutex == nullptr) tell_put_off(monitor);
   return result;
 }
 
@@ -119,8 +129,23 @@ int make_consistent(Monitor& monitor, pthread_mutex_t* object) {
   return result;
 }
 
-void leave_robust_mutexes(Monitor& monitor) {
-  const std::unique_ptr<WaitHost::Locked> mine(std::exchange(monitor.host().robust_mutexes(), nullptr));
+void put_off_signal(Monitor& monitor, const void* condition, std::uint64_t first, std::uint64_t end,
+                    std::uint32_t ranks) {
+  auto& signal = monitor.host().of_thread().signal;
+  if (signal.condition == condition && signal.end == first) {
+    signal.end = end;
+    signal.ranks |= ranks;
+    return;
+  }
+  tell_put_off(monitor);
+  signal = {.condition = condition, .first = first, .end = end, .ranks = ranks};
+}
+
+void leave_mutexes(Monitor& monitor) {
+  ThreadWaits& own = monitor.host().of_thread();
+  own.mutex = nullptr;
+  tell_put_off(monitor);
+  const std::unique_ptr<std::vector<pthread_mutex_t*>> mine(std::exchange(own.robust, nullptr));
   if (mine == nullptr) return;
   for (pthread_mutex_t* const object : *mine) {
     auto& mutex = state_of<Mutex>(object);

@@ -4,6 +4,8 @@
 
 #include <pthread.h>
 
+#include <cstdint>
+
 #include "posix/waits/monitor.hpp"
 
 namespace craton::posix {
@@ -15,6 +17,10 @@ int unlock(Monitor& monitor, pthread_mutex_t* object);
 int make_consistent(Monitor& monitor, pthread_mutex_t* object);
 /// By a thread of the program that ends: robust mutexes that it has locked are free, and who locks one of
 /// them next is told so (EOWNERDEAD).
-void leave_robust_mutexes(Monitor& monitor);
+void leave_mutexes(Monitor& monitor);
+
+/// By who has locked a mutex last (ThreadWaits): Monitor::let_on(), when it has unlocked that.
+void put_off_signal(Monitor& monitor, const void* condition, std::uint64_t first, std::uint64_t end,
+                    std::uint32_t ranks);
 
 }  // namespace craton::posix

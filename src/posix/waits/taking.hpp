@@ -35,7 +35,11 @@ class WaitingTake {
 
   bool operator()() {
     if (take_()) {
-      if (waits_ || (waiting_ & monitor_.bit_here()) != 0) stop();  // the bit may have been for this thread
+      // The bit may have been for this thread, and so may the last wake-up, before its first look.
+      if (waits_ || (waiting_ & monitor_.bit_here()) != 0)
+        stop();
+      else
+        choose_next();
       return true;
     }
     waiting_ |= monitor_.bit_here();
@@ -47,11 +51,15 @@ class WaitingTake {
   void stop() {
     waits_ = false;
     monitor_.mark_here(object_, waiting_);
-    if (may_take_()) next_ |= monitor_.choose(waiting_);
+    choose_next();
   }
   void wake_next() { monitor_.wake_one(object_, std::exchange(next_, 0)); }
 
  private:
+  void choose_next() {
+    if (may_take_()) next_ |= monitor_.choose(waiting_);
+  }
+
   Monitor& monitor_;
   const void* object_;
   std::uint32_t& waiting_;
