@@ -222,6 +222,50 @@ class SignalsRun : public UnderMutex {
   std::size_t went_on_ = 0;
 };
 
+/// An ordinary mutex may be unlocked by another thread than the one that has locked it, which then signals
+/// without it.
+class HandedOverRun : public WaitingRun {
+ public:
+  explicit HandedOverRun(std::uint64_t seed) : WaitingRun(seed) {}
+
+  std::string go() {
+    spawn([&] {
+      lock(job_.monitor(), &mutex_);
+      is_locked_ = true;
+      while (!is_over_) {
+        job_.compute();
+        if (is_unlocked_) signal(job_.monitor(), &condition_, Wakes::one);
+      }
+    });
+    spawn([&] {
+      while (!is_locked_) job_.compute();
+      unlock(job_.monitor(), &mutex_);
+      is_unlocked_ = true;
+    });
+    spawn([&] {
+      while (!is_unlocked_) job_.compute();
+      Monitor& monitor = job_.monitor();
+      const auto unlock_it = [&] { return unlock(monitor, &mutex_); };
+      const auto lock_it = [&] { return lock(monitor, &mutex_); };
+      lock_it();
+      wait(monitor, &condition_, {.object = &mutex_, .unlock = unlock_it, .lock = lock_it});
+      unlock_it();
+      is_over_ = true;
+    });
+    return said(job_.run());
+  }
+
+ private:
+  template <typename Body>
+  void spawn(const Body& body) {
+    job_.spawn(static_cast<Rank>(random().below(job_.size())), body);
+  }
+
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  pthread_cond_t condition_ = PTHREAD_COND_INITIALIZER;
+  bool is_locked_ = false, is_unlocked_ = false, is_over_ = false;
+};
+
 class BarrierRun : public WaitingRun {
  public:
   explicit BarrierRun(std::uint64_t seed) : WaitingRun(seed) {}
@@ -287,6 +331,9 @@ TEST_P(WaitsForSignals, LeaveNothingInAQueue) {
 }
 TEST_P(WaitsForSignals, EndWithThoseThatAreMeant) {
   expect_schedules<SignalsRun>(GetParam(), 30'000, {"more than are remembered"});
+}
+TEST_P(WaitsForSignals, EndWithoutTheMutex) {
+  expect_schedules<HandedOverRun>(GetParam(), 2'000, {});
 }
 TEST_P(WaitsForSignals, EndTogetherAtABarrier) {
   expect_schedules<BarrierRun>(GetParam(), 30'000, {});

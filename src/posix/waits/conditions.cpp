@@ -69,8 +69,7 @@ int signal(Monitor& monitor, pthread_cond_t* object, Wakes wakes) {
     if (!are_known) ranks = Monitor::every_rank;
     mutex = condition.mutex;
   });
-  const bool has_mutex = mutex != nullptr && mutex == monitor.host().of_thread().mutex;
-  const std::uint32_t now = has_mutex ? ranks & monitor.near_ranks() : ranks;
+  const std::uint32_t now = has_locked_last(monitor, mutex) ? ranks & monitor.near_ranks() : ranks;
   monitor.let_on(object, first, end, now);
   if (now != ranks) put_off_signal(monitor, object, first, end, ranks & ~now);
   return 0;

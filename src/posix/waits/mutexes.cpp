@@ -76,6 +76,7 @@ int try_lock(WaitHost& host, pthread_mutex_t* object) {
 }  // namespace
 
 int lock(Monitor& monitor, pthread_mutex_t* object, TimeNs deadline_ns) {
+  tell_put_off(monitor);
   int result = EBUSY;
   auto& mutex = state_of<Mutex>(object);
   const auto take = [&] { return (result = try_lock(monitor.host(), object)) != EBUSY; };
@@ -127,6 +128,12 @@ int make_consistent(Monitor& monitor, pthread_mutex_t* object) {
     result = 0;
   });
   return result;
+}
+
+bool has_locked_last(Monitor& monitor, const void* object) {
+  // Another thread may have unlocked it, which works for ordinary ones.
+  return object != nullptr && monitor.host().of_thread().mutex == object &&
+         state_of<const Mutex>(static_cast<const pthread_mutex_t*>(object)).owner == monitor.host().self();
 }
 
 void put_off_signal(Monitor& monitor, const void* condition, std::uint64_t first, std::uint64_t end,

@@ -19,7 +19,9 @@ int make_consistent(Monitor& monitor, pthread_mutex_t* object);
 /// them next is told so (EOWNERDEAD).
 void leave_mutexes(Monitor& monitor);
 
-/// By who has locked a mutex last (ThreadWaits): Monitor::let_on(), when it has unlocked that.
+/// Whether the calling thread has the mutex, and has locked none after it.
+bool has_locked_last(Monitor& monitor, const void* object);
+/// By such a thread: Monitor::let_on(), when it unlocks that mutex, or locks another one.
 void put_off_signal(Monitor& monitor, const void* condition, std::uint64_t first, std::uint64_t end,
                     std::uint32_t ranks);
 

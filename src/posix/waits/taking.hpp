@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "posix/waits/monitor.hpp"
@@ -17,7 +18,7 @@ namespace craton::posix {
 /// A state over the bytes of an object of the C library.
 template <typename State, typename Object>
 State& state_of(Object* object) noexcept {
-  static_assert(sizeof(State) <= sizeof(Object));
+  static_assert(sizeof(State) <= sizeof(Object) && std::is_const_v<State> == std::is_const_v<Object>);
   return *reinterpret_cast<State*>(object);
 }
 
