@@ -127,10 +127,8 @@ void Monitor::wake_here(const WaitMessage& message, fabric::Rank by) noexcept {
   const std::lock_guard lock(bucket.lock);
   for (Sleeper* each = bucket.first; each != nullptr; each = each->next) {
     if (each->object != object || each->state.load() == Sleeper::woken) continue;
-    const bool is_meant = message.kind == Kind::let_on ? each->is_numbered && each->number - message.first <
-                                                                                  message.end - message.first
-                                                       : !each->is_numbered;
-    if (!is_meant) continue;
+    if (each->is_numbered != (message.kind == Kind::let_on)) continue;
+    if (each->is_numbered && !(message.first <= each->number && each->number < message.end)) continue;
     each->by = by;
     each->state.store(Sleeper::woken);
     host_.wake(each->state);
