@@ -9,11 +9,11 @@
 
 namespace craton::omp {
 
-Message TaskPool::message_of(Message::Kind kind) const noexcept {
+Message TaskPool::message_of(Message::Kind kind, std::uint64_t value) const noexcept {
   return {.kind = kind,
           .region = region_.load(std::memory_order_relaxed),
           .id = 0,
-          .value = 0,
+          .value = value,
           .part = 0,
           .meeting = meeting_.load(std::memory_order_relaxed),
           .task = {}};
@@ -41,8 +41,7 @@ void TaskPool::offer() {
     number = offers_;
     idle_count_.store(0, std::memory_order_relaxed);
   }
-  Message message = message_of(Message::Kind::work_here);
-  message.value = number;
+  const Message message = message_of(Message::Kind::work_here, number);
   for (const fabric::Rank rank : told) host_.send(rank, message);
   if (asker_count_.load(std::memory_order_relaxed) != 0) answer_askers();
 }
@@ -103,8 +102,7 @@ void TaskPool::answer_askers_now() {
 /// With the lock: loans, or why there is none. A share of what is there, so that few messages do.
 TaskPool::Answer TaskPool::answer_to(const Asker& asker) {
   Answer answer{.to = asker.rank, .messages = {}, .count = 1};
-  answer.messages[0] = message_of(Message::Kind::none);
-  answer.messages[0].value = offers_;
+  answer.messages[0] = message_of(Message::Kind::none, offers_);
   if (asker.meeting < meeting_.load(std::memory_order_relaxed)) {
     answer.messages[0].kind = Message::Kind::later;
     return answer;
@@ -126,8 +124,7 @@ void TaskPool::send(const Answer& answer) {
 void TaskPool::note_sent(const Answer& answer) noexcept {
   for (std::size_t i = 0; i < answer.count; ++i) {
     if (answer.messages[i].kind != Message::Kind::lend) continue;
-    Task* task = lent_;
-    while (task != nullptr && task->loan_number != answer.messages[i].value) task = task->after;
+    Task* const task = find_lent(answer.messages[i].value);
     if (task == nullptr) continue;  // back already
     task->recall = Recall::none;
     count_recallable(*task, true);
@@ -144,9 +141,8 @@ bool TaskPool::lend(fabric::Rank borrower, Message& message) {
   if (task == nullptr) return false;
   unlink(*task);
   add_to_lent(*task, borrower);
-  message = message_of(Message::Kind::lend);
+  message = message_of(Message::Kind::lend, task->loan_number);
   message.id = reinterpret_cast<std::uintptr_t>(task);
-  message.value = task->loan_number;
   message.task = {.function = task->function,
                   .block = task->block,
                   .reductions = task->group != nullptr ? task->group->reductions : task->reductions,
@@ -183,9 +179,15 @@ void TaskPool::count_recallable(const Task& task, bool is_more) noexcept {
 }
 
 /// With the lock. \returns null if it is back already
-Task* TaskPool::take_from_lent(std::uint64_t loan_number) noexcept {
+Task* TaskPool::find_lent(std::uint64_t loan_number) const noexcept {
   Task* task = lent_;
   while (task != nullptr && task->loan_number != loan_number) task = task->after;
+  return task;
+}
+
+/// The same, and it is lent no more.
+Task* TaskPool::take_from_lent(std::uint64_t loan_number) noexcept {
+  Task* const task = find_lent(loan_number);
   if (task == nullptr) return nullptr;
   (task->before != nullptr ? task->before->after : lent_) = task->after;
   if (task->after != nullptr) task->after->before = task->before;
@@ -238,8 +240,7 @@ void TaskPool::recall_answered(const Message& answer) {
     task->stays = true;
     return enqueue(*task);
   }
-  for (Task* one = lent_; one != nullptr; one = one->after)
-    if (one->loan_number == answer.value) one->recall = Recall::begun;
+  if (Task* const task = find_lent(answer.value)) task->recall = Recall::begun;
 }
 
 /// Loans that are back have ended, once what their ranks published is known here.
@@ -328,10 +329,7 @@ void TaskPool::begin_loan(const Loan& loan) {
 /// In a handler: its owner wants a loan back, or else to know when its task has ended.
 void TaskPool::give_up(fabric::Rank owner, std::uint64_t loan_number) {
   const auto is_it = [&](const Loan& loan) { return loan.owner == owner && loan.number == loan_number; };
-  Message answer = message_of(Message::Kind::begun);
-  answer.value = loan_number;
-  Message ended = answer;
-  ended.kind = Message::Kind::ended;
+  Message::Kind answer = Message::Kind::begun;
   bool has_ended = false;
   {
     const std::lock_guard lock(lock_);
@@ -342,7 +340,7 @@ void TaskPool::give_up(fabric::Rank owner, std::uint64_t loan_number) {
       unlink(*task);
       delete task->loan;
       delete task;
-      answer.kind = Message::Kind::unbegun;
+      answer = Message::Kind::unbegun;
     }
     for (Loan* const loan : begun_loans_) {
       if (!is_it(*loan)) continue;
@@ -350,8 +348,8 @@ void TaskPool::give_up(fabric::Rank owner, std::uint64_t loan_number) {
       has_ended = loan->has_ended;
     }
   }
-  host_.send(owner, answer);
-  if (has_ended) host_.send(owner, ended);
+  host_.send(owner, message_of(answer, loan_number));
+  if (has_ended) host_.send(owner, message_of(Message::Kind::ended, loan_number));
 }
 
 /// The task of a loan has ended, and perhaps more of it than that.
@@ -368,19 +366,15 @@ void TaskPool::show_end(Loan& loan) {
     loan.has_ended = true;
     is_wanted = loan.is_wanted;
   }
-  if (!is_wanted) return;
-  Message message = message_of(Message::Kind::ended);
-  message.value = loan.number;
-  host_.send(loan.owner, message);
+  if (is_wanted) host_.send(loan.owner, message_of(Message::Kind::ended, loan.number));
 }
 
 /// All tasks of a loan have ended.
 void TaskPool::return_loan(Loan& loan) {
   host_.flush_output();
   host_.publish();
-  Message message = message_of(Message::Kind::returned);
+  Message message = message_of(Message::Kind::returned, loan.number);
   message.id = loan.id;
-  message.value = loan.number;
   host_.send(loan.owner, message);
   delete &loan;
 }
@@ -475,8 +469,7 @@ void TaskPool::arrived(fabric::Rank source, const Message& message) {
       break;
     case Message::Kind::ended: {
       const std::lock_guard lock(lock_);
-      Task* task = lent_;
-      while (task != nullptr && task->loan_number != message.value) task = task->after;
+      Task* const task = find_lent(message.value);
       if (task == nullptr) break;  // all of it was faster
       task->is_partly_away = true;
       returned_.push_back({.borrower = source, .task = task, .what = Return::What::task});

@@ -186,7 +186,7 @@ class TaskPool {
   void answer_askers_now();
   void note_idle(fabric::Rank rank);
   bool has_work(fabric::Rank rank) const noexcept;
-  Message message_of(Message::Kind kind) const noexcept;
+  Message message_of(Message::Kind kind, std::uint64_t value = 0) const noexcept;
   void return_loan(Loan& loan);
   void show_end(Loan& loan);
   void settle(const Return& one);
@@ -194,6 +194,7 @@ class TaskPool {
   void recall(FunctionRef<bool(const Task&)> is_wanted);
   void recall_for(Pick pick, const Task* parent, const TaskGroup* group);
   void count_recallable(const Task& task, bool is_more) noexcept;
+  Task* find_lent(std::uint64_t loan_number) const noexcept;
   Task* take_from_lent(std::uint64_t loan_number) noexcept;
   void give_up(fabric::Rank owner, std::uint64_t loan_number);
   void recall_answered(const Message& answer);

@@ -44,8 +44,10 @@ void note_locked(WaitHost& host, pthread_mutex_t* object) {
 }
 
 void tell_put_off(Monitor& monitor) {
-  const auto told = std::exchange(monitor.host().of_thread().signal, {});
-  if (told.condition != nullptr) monitor.let_on(told.condition, told.first, told.end, told.ranks);
+  auto& signal = monitor.host().of_thread().signal;
+  if (signal.condition == nullptr) return;
+  const auto told = std::exchange(signal, {});
+  monitor.let_on(told.condition, told.first, told.end, told.ranks);
 }
 
 /// \returns 0, EOWNERDEAD, which has locked it too, EBUSY, or what kinds that look say
