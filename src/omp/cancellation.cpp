@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "coherence/block_lock.hpp"
-#include "omp/runtime.hpp"
 #include "omp/task_pool.hpp"
+#include "omp/team_host.hpp"
+#include "omp/words.hpp"
 
 namespace craton::omp {
 
@@ -15,6 +15,11 @@ namespace {
 constexpr std::uint64_t one_at_barrier = 1;
 constexpr std::uint64_t one_at_end = std::uint64_t{1} << 32U;
 
+/// Of two regions, by their numbers: how much later the first one is.
+constexpr std::int16_t regions_later(std::uint64_t number, std::uint64_t than) noexcept {
+  return static_cast<std::int16_t>(number - than);
+}
+
 void raise(std::atomic<std::uint64_t>& word, std::uint64_t value) noexcept {
   std::uint64_t seen = word.load(std::memory_order_relaxed);
   while (seen < value && !word.compare_exchange_weak(seen, value, std::memory_order_acq_rel)) {
@@ -23,8 +28,8 @@ void raise(std::atomic<std::uint64_t>& word, std::uint64_t value) noexcept {
 
 }  // namespace
 
-Cancellation::Cancellation(Runtime& runtime, TaskPool& tasks)
-    : runtime_(runtime), tasks_(tasks), is_allowed_(runtime.settings().cancellation) {}
+Cancellation::Cancellation(TeamHost& host, TaskPool& tasks)
+    : host_(host), tasks_(tasks), is_allowed_(host.may_cancel()) {}
 
 void Cancellation::begin(const Loops::Shape& shape, std::uint32_t region) {
   // Numbers of regions come again. What is there of the next one already stays.
@@ -64,23 +69,33 @@ void Cancellation::send(std::uint64_t share) {
                         .meeting = 0,
                         .task = {}};
   for (fabric::Rank rank = 0; rank < shape_.ranks; ++rank) {
-    if (rank != shape_.own) runtime_.send(rank, message);
+    if (rank != shape_.own) host_.send(rank, message);
   }
 }
 
 void Cancellation::arrived(const Message& message) noexcept {
   // Late, of a region that has ended.
-  if (static_cast<std::int16_t>(message.region - region_) < 0) return;
+  if (regions_later(message.region, region_) < 0) return;
   if (message.id != 0) return note_share(message.id);
-  cancelled_region_.store(message.region + 1, std::memory_order_release);
+  note_region(message.region + 1);
   tasks_.wake();
 }
 
-/// One of an earlier meeting may come late.
+// What comes late may be of an earlier region, or meeting, than what is known already.
+
+void Cancellation::note_region(std::uint32_t id) noexcept {
+  std::uint32_t seen = cancelled_region_.load(std::memory_order_relaxed);
+  while ((seen == 0 || regions_later(id, seen) > 0) &&
+         !cancelled_region_.compare_exchange_weak(seen, id, std::memory_order_acq_rel)) {
+  }
+}
 void Cancellation::note_share(std::uint64_t share) noexcept {
+  const auto is_later = [share](std::uint64_t than) {
+    const std::int16_t later = regions_later(share >> 32U, than >> 32U);
+    return than == 0 || (later != 0 ? later > 0 : share > than);
+  };
   std::uint64_t seen = cancelled_share_.load(std::memory_order_relaxed);
-  while (!(seen >> 32U == share >> 32U && seen >= share) &&
-         !cancelled_share_.compare_exchange_weak(seen, share, std::memory_order_acq_rel)) {
+  while (is_later(seen) && !cancelled_share_.compare_exchange_weak(seen, share, std::memory_order_acq_rel)) {
   }
 }
 
@@ -95,16 +110,9 @@ Cancellation::Words Cancellation::tell() {
                 (is_any_at_end_.exchange(false, std::memory_order_relaxed) ? one_at_end : 0),
       .share = share_.load(std::memory_order_relaxed)};
   if (shape_.ranks == 1) return own;
-  fabric::Fabric& fabric = runtime_.platform().fabric();
-  std::uint64_t before = 0;
-  fabric::Completion added;
-  fabric.fetch_add(runtime_.word_at(offsetof(omp::Words, at_meeting)), own.places, &before, added);
-  coherence::wait_for(fabric, added);
+  host_.fetch_add(offsetof(omp::Words, at_meeting), own.places);
   for (std::uint64_t seen = 0; seen < own.share;) {
-    fabric::Completion raised;
-    fabric.compare_exchange(runtime_.word_at(offsetof(omp::Words, last_share)), seen, own.share, &before,
-                            raised);
-    coherence::wait_for(fabric, raised);
+    const std::uint64_t before = host_.compare_exchange(offsetof(omp::Words, last_share), seen, own.share);
     if (before == seen) break;
     seen = before;
   }
@@ -113,14 +121,12 @@ Cancellation::Words Cancellation::tell() {
 
 /// By rank 0, between the two meetings: nobody adds anything now.
 Cancellation::Words Cancellation::collect() {
-  fabric::Fabric& fabric = runtime_.platform().fabric();
   Words all;
   const auto take = [&](std::size_t offset, std::uint64_t& value) {
-    for (std::uint64_t before = 0;; value = before) {
-      fabric::Completion taken;
-      fabric.compare_exchange(runtime_.word_at(offset), value, 0, &before, taken);
-      coherence::wait_for(fabric, taken);
+    for (;;) {
+      const std::uint64_t before = host_.compare_exchange(offset, value, 0);
       if (before == value) return;
+      value = before;
     }
   };
   take(offsetof(omp::Words, at_meeting), all.places);

@@ -19,13 +19,13 @@
 
 namespace craton::omp {
 
-class Runtime;
 class TaskPool;
+class TeamHost;
 
 class Cancellation {
  public:
   /// \param tasks of the team, which are not begun once the region is cancelled
-  Cancellation(Runtime& runtime, TaskPool& tasks);
+  Cancellation(TeamHost& host, TaskPool& tasks);
 
   /// Whether OMP_CANCELLATION allows any.
   bool is_allowed() const noexcept { return is_allowed_; }
@@ -67,9 +67,10 @@ class Cancellation {
   /// Not 0. Static loops have no number: the compiler makes them without the runtime.
   std::uint64_t share_id() const noexcept { return (region_ + std::uint64_t{1}) << 32U | (meetings_ + 1); }
   void send(std::uint64_t share);
+  void note_region(std::uint32_t id) noexcept;
   void note_share(std::uint64_t share) noexcept;
 
-  Runtime& runtime_;
+  TeamHost& host_;
   TaskPool& tasks_;
   const bool is_allowed_;
   Loops::Shape shape_;

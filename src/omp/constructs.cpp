@@ -65,9 +65,7 @@ void barrier(std::uint32_t site) {
 
 bool cancellable_barrier(std::uint32_t site) {
   Team* const team = self().state.team;
-  if (team == nullptr) return false;
-  if (!team->cancellation().is_region_cancelled()) team->meet(site);
-  return team->cancellation().is_region_cancelled();
+  return team != nullptr && team->meet_or_end(site);
 }
 
 Loop loop_of(Schedule schedule, std::uint64_t chunk, const Iterations& iterations, bool ordered) {
@@ -120,13 +118,7 @@ void wait_for_post(std::span<const std::uint64_t> iteration) {
 bool next_chunk(LoopPosition*& position) {
   TeamState& state = self().state;
   position = &state.position;
-  if (state.team != nullptr) {
-    // Done with the last one: the turn goes on.
-    if (position->loop.ordered && position->last != position->first && state.team->size() > 1)
-      state.team->turns().pass(*position, state.number);
-    position->last = position->first;
-    return runtime()->guard([&] { return state.team->loops().next(*position, state.number); });
-  }
+  if (state.team != nullptr) return state.team->next_chunk(state);
   // Outside of all regions: sections one by one, loops whole.
   const std::uint64_t trip = state.position.trip++;
   const bool is_sections = state.position.loop.kind == WorkKind::sections;
@@ -144,8 +136,7 @@ void begin_ordered() {
 void end_share() {
   TeamState& state = self().state;
   if (state.team != nullptr) {
-    if (state.position.loop.ordered && state.team->size() > 1) state.team->turns().end(state.position.number);
-    if (state.position.loop.doacross) state.team->doacross().end(state.position.number);
+    state.team->end_share(state.position);
   } else if (state.memory != nullptr) {
     std::free(std::exchange(state.memory, nullptr));
   }

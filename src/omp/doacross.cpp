@@ -3,13 +3,9 @@
 #include <iterator>
 #include <mutex>
 
-#include "omp/runtime.hpp"
 #include "omp/task_pool.hpp"
 
 namespace craton::omp {
-
-Doacross::Doacross(Runtime& runtime, Gate& gate, TaskPool& tasks)
-    : runtime_(runtime), gate_(gate), tasks_(tasks) {}
 
 void Doacross::begin(const Loops::Shape& shape, std::uint64_t first_share) {
   const std::lock_guard lock(lock_);
@@ -56,8 +52,8 @@ Doacross::Place Doacross::place_of(const LoopPosition& position, std::span<const
 void Doacross::post(const LoopPosition& position, std::span<const std::uint64_t> iteration) {
   const Place place = place_of(position, iteration);
   if (shape_.ranks > 1) {
-    runtime_.platform().flush_output();
-    runtime_.guard([&] { runtime_.platform().space().publish(); });
+    host_.flush_output();
+    host_.publish();
   }
   place.state->posted.store(place.iteration + 1, std::memory_order_release);
   tasks_.wake();
@@ -69,7 +65,7 @@ void Doacross::post(const LoopPosition& position, std::span<const std::uint64_t>
                         .meeting = 0,
                         .task = {}};
   for (fabric::Rank rank = 0; rank < shape_.ranks; ++rank) {
-    if (rank != shape_.own) runtime_.send(rank, message);
+    if (rank != shape_.own) host_.send(rank, message);
   }
 }
 
@@ -77,17 +73,15 @@ void Doacross::wait(const LoopPosition& position, std::span<const std::uint64_t>
   const Place place = place_of(position, iteration);
   Part& part = *place.state;
   const auto has_come = [&] { return part.posted.load(std::memory_order_acquire) > place.iteration; };
-  if (shape_.ranks == 1) return gate_.wait(runtime_.spin(), has_come);
+  if (shape_.ranks == 1) return host_.wait_at_gate(has_come);
   if (!has_come()) {
     const TaskPool::FabricWait here(tasks_);
-    fabric::Fabric& fabric = runtime_.platform().fabric();
-    static_cast<void>(fabric.wait_until([&] { return has_come() || fabric.lost_ranks() != 0; }));
-    if (!has_come()) runtime_.end_if_lost();
+    host_.wait_in_fabric(has_come);
   }
   const fabric::Rank from = part.from.load(std::memory_order_relaxed);
   if (from == shape_.own || part.learnt.load(std::memory_order_acquire) > place.iteration) return;
   const std::uint64_t posted = part.posted.load(std::memory_order_acquire);
-  runtime_.guard([&] { runtime_.platform().space().learn(from); });
+  host_.learn(from);
   part.learnt.store(posted, std::memory_order_release);
 }
 

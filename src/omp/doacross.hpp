@@ -15,19 +15,18 @@
 
 #include "fabric/types.hpp"
 #include "fiber/fiber.hpp"
-#include "omp/gate.hpp"
 #include "omp/loops.hpp"
 #include "omp/message.hpp"
 
 namespace craton::omp {
 
-class Runtime;
+class TaskHost;
 class TaskPool;
 
 class Doacross {
  public:
-  /// \param gate of the team \param tasks whose wake() reaches all who wait in the team
-  Doacross(Runtime& runtime, Gate& gate, TaskPool& tasks);
+  /// \param tasks whose wake() reaches all who wait in the team
+  Doacross(TaskHost& host, TaskPool& tasks) noexcept : host_(host), tasks_(tasks) {}
 
   /// Before a region. \param first_share the number of its first work share
   void begin(const Loops::Shape& shape, std::uint64_t first_share);
@@ -66,8 +65,7 @@ class Doacross {
   Place place_of(const LoopPosition& position, std::span<const std::uint64_t> iteration);
   std::uint64_t part_of(const Loop& loop, std::uint64_t iteration) const noexcept;
 
-  Runtime& runtime_;
-  Gate& gate_;
+  TaskHost& host_;
   TaskPool& tasks_;
   Loops::Shape shape_;
   fiber::Mutex lock_;

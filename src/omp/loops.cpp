@@ -1,9 +1,11 @@
 #include "omp/loops.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <mutex>
 
-#include "coherence/block_lock.hpp"
+#include "omp/team_host.hpp"
+#include "omp/words.hpp"
 
 namespace craton::omp {
 
@@ -120,8 +122,7 @@ void Loops::take_share(Slot& slot, const LoopPosition& position, std::uint64_t u
   while (units >> scale > given_mask / 2) ++scale;
   const std::uint64_t total = ceiling(units, std::uint64_t{1} << scale);
   const std::uint32_t turn = turn_of(position.number);
-  fabric::RemoteAddress word = words_;
-  word.offset += position.number % loop_words * sizeof(std::uint64_t);
+  const std::size_t word = offsetof(Words, loops) + position.number % loop_words * sizeof(std::uint64_t);
   for (;;) {
     const std::uint64_t seen = slot.seen;
     const std::int32_t ahead = turns_ahead(seen, turn);
@@ -132,12 +133,8 @@ void Loops::take_share(Slot& slot, const LoopPosition& position, std::uint64_t u
     if (position.loop.ordered || position.loop.doacross) share = 0;
     share = std::min(rest, std::max<std::uint64_t>(share, shape_.local));
     const std::uint64_t desired = rest == 0 ? seen : std::uint64_t{turn} << turn_shift | (given + share);
-    std::uint64_t previous = 0;
-    fabric::Completion completion;
-    fabric_.compare_exchange(word, seen, desired, &previous, completion);
-    coherence::wait_for(fabric_, completion);
-    slot.seen = previous;
-    if (previous != seen) continue;
+    slot.seen = host_.compare_exchange(word, seen, desired);
+    if (slot.seen != seen) continue;
     slot.seen = desired;
     slot.is_last = rest == 0;
     slot.next = given << scale;

@@ -16,14 +16,13 @@
 #include <array>
 #include <cstdint>
 
-#include "fabric/fabric.hpp"
 #include "fabric/types.hpp"
 #include "fiber/fiber.hpp"
 #include "omp/icvs.hpp"
 
 namespace craton::omp {
 
-struct Thread;
+class TeamHost;
 
 /// The iterations of a loop, numbered from 0, in arithmetic modulo 2^64: right for any signed or unsigned
 /// variable.
@@ -79,13 +78,11 @@ class Loops {
     std::uint32_t local = 1;
   };
 
-  /// \param words where the words of loops lie
-  Loops(fabric::Fabric& fabric, fabric::RemoteAddress words) noexcept : fabric_(fabric), words_(words) {}
+  explicit Loops(TeamHost& host) noexcept : host_(host) {}
   /// Before a region.
   void begin(const Shape& shape) noexcept { shape_ = shape; }
 
   /// Takes the next chunk for a thread. Blocks for the network. \returns false if nothing is left for it
-  /// \throws Error peer_lost
   bool next(LoopPosition& position, std::uint32_t thread_number);
 
  private:
@@ -102,8 +99,7 @@ class Loops {
   std::uint64_t units_of(const Loop& loop) const noexcept;
   void take_share(Slot& slot, const LoopPosition& position, std::uint64_t units);
 
-  fabric::Fabric& fabric_;
-  const fabric::RemoteAddress words_;
+  TeamHost& host_;
   Shape shape_;
   std::array<Slot, slots> slots_;
 };

@@ -31,7 +31,7 @@ constexpr std::uint32_t looks_if_crowded = 20;
 
 // The words of the note that starts a region.
 enum Word : std::uint32_t {
-  site_and_kind = Runtime::site_word,
+  site_and_kind = TeamHost::site_word,
   function,
   data,
   size_and_ranks,
@@ -155,7 +155,7 @@ Runtime::Runtime(Platform& platform, const Settings& settings)
                         .given = word_at(offsetof(Words, locks_given)),
                         .list = word_at(sizeof(Words))}),
       updates_(*this, reinterpret_cast<Words*>(memory_.data())->put_off, offsetof(Words, put_off)),
-      outer_team_(*this) {
+      outer_(*this) {
   platform_.fabric().set_handler(message_handler_, &Runtime::arrived, this);
   platform_.fabric().register_region(platform_.first_region(), memory_);
   platform_.space().heartbeat().set_also(
@@ -414,7 +414,7 @@ void Runtime::start(Team& team, const Team::Beginning& beginning, std::vector<Wo
 
 Team& Runtime::take_idle_team() {
   const std::lock_guard lock(idle_lock_);
-  if (idle_teams_ == nullptr) return *new Team(*this);  // see the head of team.hpp
+  if (idle_teams_ == nullptr) return (new RankTeam(*this))->team;  // see the head of team.hpp
   Team& team = *idle_teams_;
   idle_teams_ = team.next_idle;
   return team;

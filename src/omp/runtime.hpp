@@ -21,6 +21,7 @@
 #include "omp/locks.hpp"
 #include "omp/message.hpp"
 #include "omp/platform.hpp"
+#include "omp/rank_team.hpp"
 #include "omp/settings.hpp"
 #include "omp/team.hpp"
 #include "omp/thread.hpp"
@@ -54,7 +55,6 @@ class Runtime {
   /// Ranks that begin on one may stay there for milliseconds: a guest's kernel takes a processor that halts
   /// for one that its host has taken away, and wakes nobody there.
   void settle(Thread& thread) const noexcept;
-  fabric::RemoteAddress loop_words_at() const noexcept { return word_at(offsetof(Words, loops)); }
   /// Where a word of rank 0's lies.
   fabric::RemoteAddress word_at(std::size_t offset) const noexcept {
     return {.rank = 0, .region = platform_.first_region(), .offset = offset};
@@ -99,8 +99,6 @@ class Runtime {
   /// Whether the region at a place in the program is one whose threads make tasks. \param makes_now whether
   /// they do in this one
   bool makes_tasks(std::uint32_t site, bool makes_now) noexcept;
-  /// The word of rank 0's notes that says where in the program it is.
-  static constexpr std::uint32_t site_word = 0;
 
   /// Runs what may meet the end of another rank or of some resource, which ends the job.
   template <typename Body>
@@ -136,7 +134,8 @@ class Runtime {
   fabric::RegionMemory memory_;
   Locks locks_;
   Updates updates_;
-  Team outer_team_;
+  RankTeam outer_;
+  Team& outer_team_ = outer_.team;
   std::uint32_t regions_ = 0;                        ///< of several ranks, started so far
   std::array<std::atomic<bool>, 256> task_sites_{};  ///< by site, modulo their number
   std::atomic<bool> in_outer_region_{false};

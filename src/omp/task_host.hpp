@@ -1,6 +1,6 @@
 /// \file
 /// What a pool of tasks needs of its rank: messages, memory that others learn, and waiting. A running rank
-/// has it from the fabric, the space and the kernel (team.cpp), the schedules of tests/tasks from the
+/// has it from the fabric, the space and the kernel (rank_team.cpp), the schedules of tests/teams from the
 /// simulator.
 #pragma once
 

@@ -5,69 +5,19 @@
 #include <utility>
 
 #include "base/events.hpp"
-#include "omp/runtime.hpp"
-#include "omp/tasks.hpp"
 
 namespace craton::omp {
 
-extern "C" void omp_display_affinity(const char* format);
-
-fabric::Rank TeamTaskHost::rank() const noexcept {
-  return runtime_.rank();
-}
-fabric::Rank TeamTaskHost::ranks() const noexcept {
-  return runtime_.ranks();
-}
-std::uint32_t TeamTaskHost::threads_a_rank() const noexcept {
-  return runtime_.settings().threads_a_rank;
-}
-TimeNs TeamTaskHost::now_ns() const noexcept {
-  return runtime_.platform().fabric().clock().now_ns();
-}
-void TeamTaskHost::send(fabric::Rank to, const Message& message) {
-  runtime_.send(to, message);
-}
-void TeamTaskHost::serve() {
-  runtime_.platform().fabric().serve();
-}
-void TeamTaskHost::publish() {
-  runtime_.guard([&] { runtime_.platform().space().publish(); });
-}
-void TeamTaskHost::learn(fabric::Rank rank) {
-  runtime_.guard([&] { runtime_.platform().space().learn(rank); });
-}
-void TeamTaskHost::flush_output() {
-  runtime_.platform().flush_output();
-}
-void TeamTaskHost::give_block(void* block, std::size_t bytes) {
-  runtime_.give_block(block, bytes);
-}
-bool TeamTaskHost::is_cancelled() const noexcept {
-  return is_region_cancelled() || is_group_cancelled();
-}
-void TeamTaskHost::wait_in_fabric(FunctionRef<bool()> condition) {
-  fabric::Fabric& fabric = runtime_.platform().fabric();
-  static_cast<void>(fabric.wait_until([&] { return condition() || fabric.lost_ranks() != 0; }));
-  runtime_.end_if_lost();
-}
-void TeamTaskHost::notify_fabric() noexcept {
-  runtime_.platform().fabric().notify();
-}
-void TeamTaskHost::wait_at_gate(FunctionRef<bool()> condition) {
-  gate_.wait(runtime_.spin(), condition);
-}
-
-Team::Team(Runtime& runtime)
-    : runtime_(runtime),
-      loops_(runtime.platform().fabric(), runtime.loop_words_at()),
-      task_host_(runtime, gate_),
-      tasks_(task_host_),
-      turns_(runtime, gate_, tasks_),
-      doacross_(runtime, gate_, tasks_),
-      cancellation_(runtime, tasks_) {}
+Team::Team(TeamHost& host)
+    : host_(host),
+      loops_(host),
+      tasks_(host),
+      turns_(host, tasks_),
+      doacross_(host, tasks_),
+      cancellation_(host, tasks_) {}
 
 void Team::begin(const Beginning& beginning) {
-  gate_.wait(runtime_.spin(), [this] { return inside_.load(std::memory_order_acquire) == 0; });
+  host_.wait_at_gate([this] { return inside_.load(std::memory_order_acquire) == 0; });
   shape_ = beginning.shape;
   outer_ = beginning.outer;
   bind_ = beginning.bind;
@@ -93,8 +43,8 @@ void Team::begin(const Beginning& beginning) {
   turns_.begin(shape_, shares_ + 1, beginning.number);
   doacross_.begin(shape_, shares_ + 1);
   cancellation_.begin(shape_, beginning.number);
-  parts_given_.store(0, std::memory_order_relaxed);    // a cancelled region may have left some
-  if (shape_.ranks > 1) runtime_.updates().applied();  // by the end of the last region
+  parts_given_.store(0, std::memory_order_relaxed);  // a cancelled region may have left some
+  if (shape_.ranks > 1) host_.put_off_is_applied();  // by the end of the last region
   inside_.store(shape_.local - 1, std::memory_order_relaxed);
 }
 
@@ -106,15 +56,8 @@ void Team::enter(Thread& thread, std::uint32_t local) noexcept {
                   .active_level = outer_.active_level + (shape_.size > 1 ? 1 : 0),
                   .shares = shares_,
                   .position = {},
-                  .league = outer_.league,
-                  .seat = runtime_.seat_of(outer_)};
-  if (bind_ != Binding::none) {
-    thread.state.seat = seat_of_thread(thread.state.seat, bind_, local, shape_.local);
-    runtime_.bind(thread);
-  }
-  // OMP_DISPLAY_AFFINITY: where a thread has another place than before.
-  if (runtime_.settings().display_affinity && std::exchange(thread.shown_in, shape_.size) != shape_.size)
-    omp_display_affinity(nullptr);
+                  .league = outer_.league};
+  host_.sit(thread, *this, local);
   if (region_.loop.kind == WorkKind::none) return;
   thread.state.position.loop = region_.loop;
   thread.state.position.number = ++thread.state.shares;
@@ -129,16 +72,35 @@ void Team::run_part(Thread& thread, std::uint32_t local) {
   thread.state = {};
   thread.task = &thread.initial;
   // Nothing of the team is used after this; but it is never destroyed.
-  if (inside_.fetch_sub(1, std::memory_order_acq_rel) == 1) gate_.open();
+  if (inside_.fetch_sub(1, std::memory_order_acq_rel) == 1) host_.open_gate();
+}
+
+bool Team::next_chunk(TeamState& state) {
+  LoopPosition& position = state.position;
+  // Done with the last one: the turn goes on.
+  if (position.loop.ordered && position.last != position.first && shape_.size > 1)
+    turns_.pass(position, state.number);
+  position.last = position.first;
+  return loops_.next(position, state.number);
+}
+
+void Team::end_share(const LoopPosition& position) {
+  if (position.loop.ordered && shape_.size > 1) turns_.end(position.number);
+  if (position.loop.doacross) doacross_.end(position.number);
 }
 
 void Team::meet(std::uint32_t site) {
   come(false, site);
 }
 
+bool Team::meet_or_end(std::uint32_t site) {
+  if (!cancellation_.is_region_cancelled()) meet(site);
+  return cancellation_.is_region_cancelled();
+}
+
 /// To a meeting that those at the end of a cancelled region take part in.
 void Team::come(bool is_at_end, std::uint32_t site) {
-  if (cancellation_.is_allowed()) cancellation_.come(is_at_end, self().state.shares);
+  if (cancellation_.is_allowed()) cancellation_.come(is_at_end, host_.self().state.shares);
   meet_all(Meeting::barrier, site);
 }
 
@@ -150,34 +112,32 @@ void* Team::meet_with(void* pointer, std::uint32_t site) {
 }
 
 bool Team::reduce(void* part, Combine combine, std::uint32_t site) {
-  const std::uint32_t local = self().state.number - first_;
+  const std::uint32_t local = host_.self().state.number - first_;
   parts_[local] = part;
   if (parts_given_.fetch_add(1, std::memory_order_acq_rel) + 1 == shape_.local) {
     parts_given_.store(0, std::memory_order_relaxed);
     for (std::uint32_t other = 1; other < shape_.local; ++other) combine(parts_[0], parts_[other]);
-    if (shape_.ranks > 1) runtime_.show_partial(parts_[0]);
+    if (shape_.ranks > 1) host_.show_partial(parts_[0]);
   }
   meet(site);
   if (first_ + local != 0 || cancellation_.is_region_cancelled()) return false;
-  for (fabric::Rank rank = 1; rank < shape_.ranks; ++rank)
-    combine(part, runtime_.guard([&] { return runtime_.partial_of(rank); }));
+  for (fabric::Rank rank = 1; rank < shape_.ranks; ++rank) combine(part, host_.partial_of(rank));
   return true;
 }
 
 void* Team::shared_memory(std::size_t bytes, bool is_first) {
   constexpr std::uint32_t site = 0x6d656d6fU;  // none of the program's
   if (!is_first) return meet_with(nullptr, site);
-  space::Heap& heap = runtime_.platform().heap();
-  void* const made = runtime_.guard([&] { return heap.allocate(bytes); });
+  void* const made = host_.allocate(bytes);
   std::memset(made, 0, bytes);
   meet_with(made, site);
   // All are past the work share that had the one before.
-  if (memory_ != nullptr) runtime_.guard([&] { heap.free(memory_); });
+  if (memory_ != nullptr) host_.free(memory_);
   return memory_ = made;
 }
 
 void Team::end(std::uint32_t site) {
-  const Thread& thread = self();
+  const Thread& thread = host_.self();
   if (cancellation_.is_allowed() && shape_.size > 1) {
     do {
       come(true, site);
@@ -185,58 +145,56 @@ void Team::end(std::uint32_t site) {
   }
   meet_all(Meeting::end, site);
   if (memory_ == nullptr || thread.state.number != 0) return;
-  runtime_.guard([&] { runtime_.platform().heap().free(std::exchange(memory_, nullptr)); });
+  host_.free(std::exchange(memory_, nullptr));
 }
 
 void Team::meet_all(Meeting kind, std::uint32_t site) {
   const events::Span span(events::Kind::barrier);
   const std::uint32_t meeting = meetings_.load(std::memory_order_acquire);
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 < shape_.local) {
-    return tasks_.wait_at_barrier(self(),
+    return tasks_.wait_at_barrier(host_.self(),
                                   [&] { return meetings_.load(std::memory_order_acquire) != meeting; });
   }
-  tasks_.drain(self());
+  tasks_.drain(host_.self());
   // Where a region is cancelled not all threads come to a reduction.
   parts_given_.store(0, std::memory_order_relaxed);
   // Not earlier: who enters the region late starts from the number before it.
-  if (kind == Meeting::end) shares_ = std::max(self().state.shares, cancellation_.last_share());
+  if (kind == Meeting::end) shares_ = std::max(host_.self().state.shares, cancellation_.last_share());
   arrived_.store(0, std::memory_order_relaxed);
   if (shape_.ranks > 1) {
-    runtime_.guard([&] { meet_ranks(kind, site); });
+    meet_ranks(kind, site);
   } else if (kind == Meeting::barrier && cancellation_.is_allowed()) {
     cancellation_.settle(cancellation_.tell());
   }
   meetings_.store(meeting + 1, std::memory_order_release);
-  if (shape_.local > 1) gate_.open();
+  if (shape_.local > 1) host_.open_gate();
 }
 
 /// By the last thread of the rank to come.
 void Team::meet_ranks(Meeting kind, std::uint32_t site) {
-  space::Barrier& barrier = runtime_.platform().space().barrier();
-  Thread& thread = self();
+  Thread& thread = host_.self();
   const auto can_help = [this] { return tasks_.can_help(); };
   const auto help = [&] { tasks_.help(thread); };
   const space::Meanwhile meanwhile{.can_run = can_help, .run = help};
   const TaskPool::FabricWait here(tasks_);
-  runtime_.platform().flush_output();
+  host_.flush_output();
   if (kind == Meeting::end) {
-    if (barrier.gather(reach_, site, &meanwhile, runtime_.updates().any())) runtime_.updates().apply();
-    if (shape_.own != 0 && shape_.local > 1 && runtime_.makes_tasks(region_.site, tasks_.makes_tasks()))
-      heard_ = barrier.hear(Runtime::site_word, &meanwhile);
+    if (host_.gather(reach_, site, meanwhile, host_.has_put_off())) host_.apply_put_off();
+    if (shape_.own != 0 && shape_.local > 1 && host_.makes_tasks(region_.site, tasks_.makes_tasks()))
+      heard_ = host_.hear(&meanwhile, events::Kind::idle);
     return;
   }
   meet_ranks_at_barrier(site, meanwhile);
 }
 
 void Team::meet_ranks_at_barrier(std::uint32_t site, const space::Meanwhile& meanwhile) {
-  space::Barrier& barrier = runtime_.platform().space().barrier();
   if (cancellation_.is_allowed()) static_cast<void>(cancellation_.tell());
   space::BarrierNote note;
   void*& given = given_[meetings_.load(std::memory_order_relaxed) % given_.size()];
-  note.is_marked = runtime_.updates().any();
+  note.is_marked = host_.has_put_off();
   note.count = given != nullptr ? 1 : 0;
   note.words[0] = reinterpret_cast<std::uintptr_t>(given);
-  barrier.meet(shape_.ranks, site, &note, &meanwhile);
+  host_.meet(shape_.ranks, site, note, meanwhile);
   tasks_.left_barrier();
   if (note.count != 0) given = reinterpret_cast<void*>(note.words[0]);
   if (note.is_marked) return apply_updates(site);
@@ -247,35 +205,33 @@ void Team::meet_ranks_at_barrier(std::uint32_t site, const space::Meanwhile& mea
     note.words[1] = all.share;
   }
   note.count = 2;
-  barrier.meet(shape_.ranks, site, &note, &meanwhile);
+  host_.meet(shape_.ranks, site, note, meanwhile);
   tasks_.left_barrier();
   cancellation_.settle({.places = note.words[0], .share = note.words[1]});
 }
 
 /// What threads have put off until this meeting, which all have come to.
 void Team::apply_updates(std::uint32_t site) {
-  space::Barrier& barrier = runtime_.platform().space().barrier();
   if (shape_.own != 0) {
-    barrier.hear(Runtime::site_word, nullptr, events::Kind::barrier);
-    return runtime_.updates().applied();
+    host_.hear(nullptr, events::Kind::barrier);
+    return host_.put_off_is_applied();
   }
-  runtime_.updates().apply();
+  host_.apply_put_off();
   constexpr std::uint32_t second = 0x75706474U;  // what the first acquire of this meeting learns is its own
   space::BarrierNote note;
-  note.words[Runtime::site_word] = site ^ second;
-  note.count = Runtime::site_word + 1;
-  barrier.tell(shape_.ranks, note);
+  note.words[TeamHost::site_word] = site ^ second;
+  note.count = TeamHost::site_word + 1;
+  host_.tell(shape_.ranks, note);
 }
 
 space::BarrierNote Team::hear() {
   if (heard_) return *std::exchange(heard_, std::nullopt);
-  Thread& thread = self();
+  Thread& thread = host_.self();
   const auto can_help = [this] { return tasks_.can_help(); };
   const auto help = [&] { tasks_.help(thread); };
   const space::Meanwhile meanwhile{.can_run = can_help, .run = help};
   const TaskPool::FabricWait here(tasks_);
-  return runtime_.guard(
-      [&] { return runtime_.platform().space().barrier().hear(Runtime::site_word, &meanwhile); });
+  return host_.hear(&meanwhile, events::Kind::idle);
 }
 
 }  // namespace craton::omp

@@ -20,17 +20,15 @@
 #include "fabric/types.hpp"
 #include "omp/cancellation.hpp"
 #include "omp/doacross.hpp"
-#include "omp/gate.hpp"
 #include "omp/loops.hpp"
-#include "omp/task_host.hpp"
 #include "omp/task_pool.hpp"
+#include "omp/team_host.hpp"
 #include "omp/thread.hpp"
 #include "omp/turns.hpp"
 #include "space/barrier.hpp"
 
 namespace craton::omp {
 
-class Runtime;
 struct Worker;
 
 /// What the threads of a region run.
@@ -46,32 +44,6 @@ struct Region {
   std::uint32_t site = 0;  ///< where in the program it is
 };
 
-/// What the team's tasks have of the rank.
-class TeamTaskHost final : public TaskHost {
- public:
-  TeamTaskHost(Runtime& runtime, Gate& gate) noexcept : runtime_(runtime), gate_(gate) {}
-
-  fabric::Rank rank() const noexcept override;
-  fabric::Rank ranks() const noexcept override;
-  std::uint32_t threads_a_rank() const noexcept override;
-  TimeNs now_ns() const noexcept override;
-  void send(fabric::Rank to, const Message& message) override;
-  void serve() override;
-  void publish() override;
-  void learn(fabric::Rank rank) override;
-  void flush_output() override;
-  void give_block(void* block, std::size_t bytes) override;
-  bool is_cancelled() const noexcept override;
-  void wait_in_fabric(FunctionRef<bool()> condition) override;
-  void notify_fabric() noexcept override;
-  void wait_at_gate(FunctionRef<bool()> condition) override;
-  void open_gate() noexcept override { gate_.open(); }
-
- private:
-  Runtime& runtime_;
-  Gate& gate_;
-};
-
 class Team {
  public:
   using Shape = Loops::Shape;
@@ -82,7 +54,8 @@ class Team {
     return rank * (size / ranks) + (rank < more ? rank : more);
   }
 
-  explicit Team(Runtime& runtime);
+  /// \param host must outlive it
+  explicit Team(TeamHost& host);
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
@@ -105,7 +78,7 @@ class Team {
   fabric::Rank ranks() const noexcept { return shape_.ranks; }
   const TeamState& outer() const noexcept { return outer_; }
   const Region& region() const noexcept { return region_; }
-  Loops& loops() noexcept { return loops_; }
+  Binding bind() const noexcept { return bind_; }
   TaskPool& tasks() noexcept { return tasks_; }
   Turns& turns() noexcept { return turns_; }
   Doacross& doacross() noexcept { return doacross_; }
@@ -119,10 +92,18 @@ class Team {
   /// Makes a thread of this rank one of the team, the `local`th.
   void enter(Thread& thread, std::uint32_t local) noexcept;
 
+  /// The next chunk of the loop that a thread is in. \returns false if there is none
+  bool next_chunk(TeamState& state);
+  /// A thread leaves the loop.
+  void end_share(const LoopPosition& position);
+
   /// Blocks until all threads of the team are here, or the region is cancelled. \param site where in the
   /// program it is
   void meet(std::uint32_t site);
-  /// The same, and gives all what thread 0 gives: a pointer.
+  /// The same, but not where the region is cancelled already. \returns whether it is, so that the caller goes
+  /// to its end
+  bool meet_or_end(std::uint32_t site);
+  /// As meet(), and gives all what thread 0 gives: a pointer.
   void* meet_with(void* pointer, std::uint32_t site);
   /// Adds to what thread 0 has what all other threads have: first in each rank, then rank by rank. Meets.
   /// Until the next meeting the others' parts stay where they are. \returns whether the caller has it all
@@ -151,7 +132,7 @@ class Team {
   void apply_updates(std::uint32_t site);
   void come(bool is_at_end, std::uint32_t site);
 
-  Runtime& runtime_;
+  TeamHost& host_;
   Shape shape_;
   TeamState outer_;
   Binding bind_ = Binding::none;
@@ -170,8 +151,6 @@ class Team {
   std::array<void*, 2> given_{};
   std::unique_ptr<void*[]> parts_;  ///< of a reduction, by thread of this rank
   std::atomic<std::uint32_t> parts_given_{0};
-  Gate gate_;
-  TeamTaskHost task_host_;
   TaskPool tasks_;
   Turns turns_;
   Doacross doacross_;

@@ -2,13 +2,10 @@
 
 #include <mutex>
 
-#include "omp/runtime.hpp"
 #include "omp/task_pool.hpp"
 #include "omp/team.hpp"
 
 namespace craton::omp {
-
-Turns::Turns(Runtime& runtime, Gate& gate, TaskPool& tasks) : runtime_(runtime), gate_(gate), tasks_(tasks) {}
 
 void Turns::begin(const Loops::Shape& shape, std::uint64_t first_share, std::uint32_t region) {
   const std::lock_guard lock(lock_);
@@ -29,16 +26,14 @@ Turns::Turn& Turns::turn_of(std::uint64_t share) {
 void Turns::wait(const LoopPosition& position) {
   Turn& turn = turn_of(position.number);
   const auto has_come = [&] { return turn.iteration.load(std::memory_order_acquire) >= position.first; };
-  if (shape_.ranks == 1) return gate_.wait(runtime_.spin(), has_come);
+  if (shape_.ranks == 1) return host_.wait_at_gate(has_come);
   if (!has_come()) {
     const TaskPool::FabricWait here(tasks_);
-    fabric::Fabric& fabric = runtime_.platform().fabric();
-    static_cast<void>(fabric.wait_until([&] { return has_come() || fabric.lost_ranks() != 0; }));
-    if (!has_come()) runtime_.end_if_lost();
+    host_.wait_in_fabric(has_come);
   }
   const fabric::Rank from = turn.from.load(std::memory_order_relaxed);
   if (from == shape_.own) return;
-  runtime_.guard([&] { runtime_.platform().space().learn(from); });
+  host_.learn(from);
   turn.from.store(shape_.own, std::memory_order_relaxed);
 }
 
@@ -48,8 +43,8 @@ void Turns::pass(const LoopPosition& position, std::uint32_t thread_number) {
   const fabric::Rank next =
       position.last >= position.loop.iterations.count ? shape_.own : next_rank(position, thread_number);
   if (next != shape_.own) {
-    runtime_.platform().flush_output();
-    runtime_.guard([&] { runtime_.platform().space().publish(); });
+    host_.flush_output();
+    host_.publish();
   }
   turn.iteration.store(position.last, std::memory_order_release);
   tasks_.wake();
@@ -78,7 +73,7 @@ void Turns::send(fabric::Rank to, std::uint64_t share, std::uint64_t iteration) 
                         .part = 0,
                         .meeting = 0,
                         .task = {}};
-  runtime_.send(to, message);
+  host_.send(to, message);
 }
 
 void Turns::end(std::uint64_t share) {

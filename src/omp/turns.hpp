@@ -10,19 +10,18 @@
 
 #include "fabric/types.hpp"
 #include "fiber/fiber.hpp"
-#include "omp/gate.hpp"
 #include "omp/loops.hpp"
 #include "omp/message.hpp"
 
 namespace craton::omp {
 
-class Runtime;
+class TaskHost;
 class TaskPool;
 
 class Turns {
  public:
-  /// \param gate of the team \param tasks whose wake() reaches all who wait in the team
-  Turns(Runtime& runtime, Gate& gate, TaskPool& tasks);
+  /// \param tasks whose wake() reaches all who wait in the team
+  Turns(TaskHost& host, TaskPool& tasks) noexcept : host_(host), tasks_(tasks) {}
 
   /// Before a region. \param first_share the number of its first work share
   void begin(const Loops::Shape& shape, std::uint64_t first_share, std::uint32_t region);
@@ -51,8 +50,7 @@ class Turns {
 
   static constexpr fabric::Rank any_rank = ~fabric::Rank{0};
 
-  Runtime& runtime_;
-  Gate& gate_;
+  TaskHost& host_;
   TaskPool& tasks_;
   Loops::Shape shape_;
   std::uint32_t region_ = 0;

@@ -17,7 +17,7 @@ bool start_doacross(Schedule schedule, unsigned dimensions, const Value* counts,
                     Value* last) {
   const std::vector<std::uint64_t> all(counts, counts + dimensions);
   begin_doacross(loop_of(schedule, chunk < Value{0} ? 0 : static_cast<std::uint64_t>(chunk),
-                         Iterations::of(true, 0, all[0], 1)),
+                         Iterations::of(true, 0, static_cast<std::uint64_t>(counts[0]), 1)),
                  all);
   return next(first, last);
 }

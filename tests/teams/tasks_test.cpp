@@ -30,15 +30,19 @@ class TaskRun {
  public:
   explicit TaskRun(std::uint64_t seed)
       : seed_(seed),
-        team_(seed, ranks_of(seed), threads_of(seed), [this](void* block) { end_block(block); }) {}
+        team_(seed, {.ranks = ranks_of(seed),
+                     .threads_a_rank = threads_of(seed),
+                     .given = [this](void* block) { end_block(block); }}) {}
 
   std::string go() {
     has_many_ = random().one_in(100);
     has_locks_ = random().one_in(2);
     has_events_ = random().one_in(3);
-    std::vector<Rank> regions(random().between(1, 3));
-    for (Rank& ranks : regions)
-      ranks = random().one_in(4) ? static_cast<Rank>(random().between(2, team_.size())) : team_.size();
+    std::vector<RegionSize> regions(random().between(1, 3));
+    for (RegionSize& region : regions) {
+      region.ranks = random().one_in(4) ? static_cast<Rank>(random().between(2, team_.size())) : team_.size();
+      region.threads = region.ranks * team_.threads_a_rank();
+    }
     barriers_.resize(regions.size() + 1);
     for (std::size_t& barriers : barriers_) barriers = random().below(3);
     team_.spawn_threads(regions, [this](std::size_t region) { run_thread(region); });
@@ -94,7 +98,7 @@ class TaskRun {
     for (std::size_t barrier = 0;; ++barrier) {
       make_and_wait(root);
       if (barrier == barriers_[region]) return;
-      team_.meet(region);
+      team_.team().meet(0);
       expect_ended(root.children);
     }
   }

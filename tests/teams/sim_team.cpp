@@ -1,0 +1,428 @@
+#include "sim_team.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace craton::omp::test {
+
+using fabric::sim::RankKilled;
+
+namespace {
+
+// The words of the note that starts a region.
+enum Word : std::uint32_t { site = TeamHost::site_word, region_number, reach, shares, words };
+
+}  // namespace
+
+class SimTeam::Host final : public TeamHost {
+ public:
+  Host(SimTeam& job, Rank rank) noexcept : job_(job), rank_(rank) {}
+
+  Rank rank() const noexcept override { return rank_; }
+  Rank ranks() const noexcept override { return job_.size(); }
+  std::uint32_t threads_a_rank() const noexcept override { return job_.shape_.threads_a_rank; }
+  TimeNs now_ns() const noexcept override { return job_.scheduler().clock().now_ns(); }
+
+  void send(Rank to, const Message& message) override {
+    TimeNs& last_ns = here().last_due_ns[to];
+    last_ns = std::max(last_ns, now_ns() + job_.delay_ns());
+    job_.scheduler().at(last_ns, [&there = job_.ranks_[to], message, source = rank_, this] {
+      there.letters.push_back({source, message});
+      job_.wake_all(there.agents);
+      job_.wake_all(there.in_fabric);
+    });
+    others_may_run();
+  }
+  void serve() override { job_.handle(rank_); }
+  void publish() override {
+    const Known known = job_.known_of(rank_);
+    others_may_run();
+    here().published.merge(known);
+  }
+  /// What a barrier tells, the rank that is asked for leaves out once it has left that.
+  void learn(Rank rank) override {
+    const RankState& there = job_.ranks_[rank];
+    while (there.region == here().region && there.left > here().left) {
+      if (job_.is_abandoned()) throw RankKilled();
+      job_.sleep_among(here().behind, "waiting until its rank has left a barrier");
+    }
+    const Known known = job_.ranks_[rank].published;
+    others_may_run();
+    job_.known_of(rank_).merge(known);
+  }
+  void flush_output() override { others_may_run(); }
+  void give_block(void* block, std::size_t /*bytes*/) override { job_.shape_.given(block); }
+  bool is_cancelled() const noexcept override {
+    const TaskGroup* const group = group_to_cancel(*job_.thread().task);
+    return here().team->cancellation().is_region_cancelled() || (group != nullptr && group->is_cancelled);
+  }
+
+  void wait_in_fabric(FunctionRef<bool()> condition) override {
+    for (;;) {
+      job_.handle(rank_);
+      if (job_.is_abandoned()) throw RankKilled();
+      if (condition()) return;
+      if (here().letters.empty() || here().handler != nullptr)
+        job_.sleep_among(here().in_fabric, "waiting in the fabric");
+    }
+  }
+  void notify_fabric() noexcept override { job_.wake_all(here().in_fabric); }
+  void wait_at_gate(FunctionRef<bool()> condition) override {
+    for (;;) {
+      if (job_.is_abandoned()) throw RankKilled();
+      if (condition()) return;
+      job_.sleep_among(here().at_gate, "waiting at the gate");
+    }
+  }
+  void open_gate() noexcept override {
+    job_.wake_all(here().at_gate);
+    others_may_run();
+  }
+
+  Thread& self() override { return job_.thread(); }
+  void sit(Thread& /*thread*/, const Team& /*team*/, std::uint32_t /*local*/) noexcept override {}
+  bool may_cancel() const noexcept override { return job_.shape_.may_cancel; }
+  bool makes_tasks(std::uint32_t /*site*/, bool makes_now) noexcept override {
+    return makes_now || job_.threads_hear_;
+  }
+
+  std::uint64_t compare_exchange(std::size_t offset, std::uint64_t expected, std::uint64_t desired) override {
+    return change(offset, [expected, desired](std::uint64_t now) { return now == expected ? desired : now; });
+  }
+  std::uint64_t fetch_add(std::size_t offset, std::uint64_t value) override {
+    return change(offset, [value](std::uint64_t now) { return now + value; });
+  }
+
+  void meet(Rank ranks, std::uint32_t where, space::BarrierNote& note,
+            const space::Meanwhile& meanwhile) override {
+    publish();
+    Meeting& meeting = job_.meetings_[{here().region, here().meetings++}];
+    if (meeting.arrived == 0) {
+      meeting.known = Known(job_.size());
+      meeting.heard.resize(job_.size());
+      meeting.site = where;
+    }
+    // A cancelled region's ranks need not be at the same one.
+    if (!may_cancel()) job_.require(meeting.site == where, "ranks are at different barriers");
+    meeting.known.merge(here().published);
+    const bool is_marked = meeting.note.is_marked || note.is_marked;
+    if (rank_ == 0) meeting.note = note;
+    meeting.note.is_marked = is_marked;
+    if (++meeting.arrived == ranks) {
+      for (Rank rank = 0; rank < ranks; ++rank) {
+        job_.scheduler().after(job_.latency_ns_, [this, &meeting, rank] {
+          meeting.heard[rank] = true;
+          job_.ranks_[rank].host->notify_fabric();
+        });
+      }
+    }
+    job_.wait_helping(here(), &meanwhile, [&] { return meeting.heard[rank_]; });
+    job_.known_of(rank_).merge(meeting.known);
+    note = meeting.note;
+    ++here().left;
+    job_.wake_all(here().behind);
+  }
+  bool gather(Rank ranks, std::uint32_t /*site*/, const space::Meanwhile& meanwhile, bool marks) override {
+    publish();
+    Gathering& gathering = job_.gatherings_[here().region];
+    gathering.is_marked = gathering.is_marked || marks;
+    ++gathering.arrived;
+    job_.ranks_[0].host->notify_fabric();
+    if (rank_ != 0) return false;
+    job_.wait_helping(here(), &meanwhile, [&] { return gathering.arrived == ranks; });
+    for (Rank rank = 0; rank < ranks; ++rank) job_.known_of(0).merge(job_.ranks_[rank].published);
+    return gathering.is_marked;
+  }
+  void tell(Rank ranks, const space::BarrierNote& note) override {
+    publish();
+    for (Rank rank = 1; rank < ranks; ++rank) {
+      RankState& there = job_.ranks_[rank];
+      there.last_told_ns = std::max(there.last_told_ns, now_ns() + job_.delay_ns());
+      job_.scheduler().at(there.last_told_ns, [&there, told = Told{note, here().published}] {
+        there.told.push_back(told);
+        there.host->notify_fabric();
+      });
+    }
+    others_may_run();
+  }
+  space::BarrierNote hear(const space::Meanwhile* meanwhile, events::Kind /*kind*/) override {
+    job_.wait_helping(here(), meanwhile, [&] { return !here().told.empty(); });
+    const Told told = here().told.front();
+    here().told.pop_front();
+    job_.known_of(rank_).merge(told.known);
+    return told.note;
+  }
+
+  bool has_put_off() const noexcept override { return here().put_off != 0; }
+  void apply_put_off() override {
+    others_may_run();
+    for (const RankState& there : job_.ranks_) job_.put_off_sum_ += there.put_off;
+    here().put_off = 0;
+  }
+  void put_off_is_applied() noexcept override { here().put_off = 0; }
+
+  void show_partial(void* partial) noexcept override { here().partial = partial; }
+  void* partial_of(Rank rank) override {
+    others_may_run();
+    return job_.ranks_[rank].partial;
+  }
+  void* allocate(std::size_t bytes) override {
+    job_.memory_.push_back(std::make_unique<char[]>(bytes));
+    others_may_run();
+    return job_.memory_.back().get();
+  }
+  void free(void* pointer) override {
+    const auto is_it = [&](const auto& memory) { return memory.get() == pointer; };
+    const auto found = std::find_if(job_.memory_.begin(), job_.memory_.end(), is_it);
+    job_.require(found != job_.memory_.end(), "memory is freed that is none");
+    if (found != job_.memory_.end()) job_.memory_.erase(found);
+  }
+
+ private:
+  RankState& here() const { return job_.ranks_[rank_]; }
+  /// Not in handlers, which have the lock now and then.
+  void others_may_run() const {
+    if (here().handler == nullptr || here().handler != job_.scheduler().current()) job_.others_may_run();
+  }
+  /// Of a word of rank 0's: there and back.
+  std::uint64_t change(std::size_t offset, const std::function<std::uint64_t(std::uint64_t)>& to) {
+    std::uint64_t before = 0;
+    bool is_done = false;
+    job_.scheduler().after(job_.latency_ns_, [&, this] {
+      std::uint64_t& word = job_.words_[offset / sizeof(std::uint64_t)];
+      before = std::exchange(word, to(word));
+      job_.scheduler().after(job_.latency_ns_, [&, this] {
+        is_done = true;
+        notify_fabric();
+      });
+    });
+    wait_in_fabric([&] { return is_done; });
+    return before;
+  }
+
+  SimTeam& job_;
+  const Rank rank_;
+};
+
+SimTeam::SimTeam(std::uint64_t seed, Shape shape)
+    : SimThreads(seed, shape.ranks, std::size_t{256} * 1024),
+      shape_(std::move(shape)),
+      latency_ns_(scheduler_random().pick(std::array<TimeNs, 3>{pace_ns / 4, pace_ns, 16 * pace_ns})),
+      is_slow_now_and_then_(scheduler_random().one_in(4)),
+      threads_hear_(scheduler_random().one_in(2)),
+      first_number_(scheduler_random().one_in(2) ? 0 : 0xfffe),
+      ranks_(shape_.ranks) {
+  for (Rank rank = 0; rank < size(); ++rank) {
+    RankState& here = ranks_[rank];
+    here.host = std::make_unique<Host>(*this, rank);
+    here.team = std::make_unique<Team>(*here.host);
+    // As if so many regions had been before.
+    here.team->begin({.shape = {},
+                      .outer = {},
+                      .parent = nullptr,
+                      .region = {},
+                      .reach = 1,
+                      .shares = 0,
+                      .number = first_number_,
+                      .icvs = {}});
+    here.published = Known(size());
+    here.last_due_ns.resize(size());
+    here.orders.resize(shape_.threads_a_rank);
+  }
+}
+
+SimTeam::~SimTeam() = default;
+
+TimeNs SimTeam::delay_ns() {
+  const bool is_slow = is_slow_now_and_then_ && scheduler_random().one_in(8);
+  return scheduler().random_delay(latency_ns_) + (is_slow ? 100 * latency_ns_ : 0);
+}
+
+void SimTeam::sleep_among(std::vector<fabric::sim::Fiber*>& sleepers, const char* doing) {
+  sleepers.push_back(scheduler().current());
+  scheduler().block(doing, no_deadline);
+}
+
+void SimTeam::wake_all(std::vector<fabric::sim::Fiber*>& sleepers) {
+  for (fabric::sim::Fiber* const each : std::exchange(sleepers, {})) scheduler().wake(*each);
+}
+
+/// Runs the handlers of what has come, unless some other thread does.
+void SimTeam::handle(Rank rank) {
+  RankState& here = ranks_[rank];
+  while (here.handler == nullptr && !here.letters.empty() && !is_abandoned()) {
+    const Letter letter = here.letters.front();
+    here.letters.pop_front();
+    here.handler = scheduler().current();
+    deliver(here, letter);
+    here.handler = nullptr;
+    wake_all(here.in_fabric);
+    others_may_run();
+  }
+  // What has come while another one had the handlers is its agent's.
+  if (!here.letters.empty() && here.handler == nullptr) wake_all(here.agents);
+}
+
+/// As Runtime::arrived() does.
+void SimTeam::deliver(RankState& here, const Letter& letter) {
+  switch (letter.message.kind) {
+    case Message::Kind::turn:
+      return here.team->turns().arrived(letter.source, letter.message);
+    case Message::Kind::cancelled:
+      return here.team->cancellation().arrived(letter.message);
+    case Message::Kind::posted:
+      return here.team->doacross().arrived(letter.source, letter.message);
+    default:
+      return here.team->tasks().arrived(letter.source, letter.message);
+  }
+}
+
+void SimTeam::wait_helping(RankState& here, const space::Meanwhile* meanwhile,
+                           FunctionRef<bool()> condition) {
+  const auto can_help = [&] { return meanwhile != nullptr && meanwhile->can_run(); };
+  while (!condition()) {
+    if (can_help()) {
+      meanwhile->run();
+      maybe_switch();
+    } else {
+      here.host->wait_in_fabric([&] { return condition() || can_help(); });
+    }
+  }
+}
+
+// ---- Regions, as Runtime has its ranks and threads run them
+
+void SimTeam::spawn_threads(const std::vector<RegionSize>& regions, const Part& part) {
+  part_ = part;
+  sizes_ = regions;
+  for (std::size_t region = 1; region <= regions.size(); ++region) regions_.push_back({this, region});
+  const auto add = [&](const SimThread& thread) {
+    threads_.resize(thread.number + 1);
+    threads_[thread.number] = std::make_unique<Thread>(Icvs{});
+  };
+  for (Rank rank = 0; rank < size(); ++rank) {
+    add(spawn(rank, [this, rank] { run_first(rank); }));
+    for (std::uint32_t local = 1; local < shape_.threads_a_rank; ++local)
+      add(spawn(rank, [this, rank, local] { run_other(rank, local); }));
+    spawn_agent(rank, [this, rank] { serve(rank); });
+    if (random().one_in(2)) spawn_agent(rank, [this, rank] { beat(rank); });
+  }
+}
+
+void SimTeam::serve(Rank rank) {
+  for (;;) {
+    handle(rank);
+    if (is_abandoned()) return;
+    if (ranks_[rank].letters.empty() || ranks_[rank].handler != nullptr)
+      sleep_among(ranks_[rank].agents, "serving");
+  }
+}
+
+void SimTeam::beat(Rank rank) {
+  for (std::uint64_t left = random().between(1, 20); left > 0; --left) {
+    scheduler().sleep_until("between beats", soon(), true);
+    if (is_abandoned()) return;
+    ranks_[rank].team->tasks().beat();
+  }
+}
+
+void SimTeam::run_region(void* data) {
+  const auto& region = *static_cast<RegionData*>(data);
+  region.job->part_(region.number);
+}
+
+void SimTeam::run_first(Rank rank) {
+  RankState& here = ranks_[rank];
+  Thread& self = thread();
+  if (rank == 0) {
+    for (std::size_t region = 1; region <= sizes_.size(); ++region) {
+      const RegionSize& shape = sizes_[region - 1];
+      space::BarrierNote note;
+      note.words[Word::site] = static_cast<std::uint32_t>(region);
+      note.words[Word::region_number] = region;
+      note.words[Word::reach] = random().one_in(2) ? shape.ranks : size();
+      note.words[Word::shares] = here.team->shares();
+      note.count = Word::words;
+      here.host->tell(static_cast<Rank>(note.words[Word::reach]), note);
+      begin_region(note);
+      run_region(&regions_[region - 1]);
+      here.team->end(here.team->region().site);
+      self.state = here.team->outer();
+      self.task = here.team->parent();
+    }
+    space::BarrierNote note;
+    note.words.fill(0);
+    note.count = Word::words;
+    here.host->tell(size(), note);
+  }
+  while (rank != 0) {
+    const space::BarrierNote note = here.team->hear();
+    const std::size_t region = note.words[Word::region_number];
+    if (region == 0) break;
+    if (rank < sizes_[region - 1].ranks) {
+      begin_region(note);
+      run_region(&regions_[region - 1]);
+      here.team->end(here.team->region().site);
+    } else {
+      here.region = region;
+      here.meetings = here.left = 0;
+      const space::Meanwhile nothing{.can_run = [] { return false; }, .run = [] {}};
+      here.host->gather(static_cast<Rank>(note.words[Word::reach]), 0, nothing, false);
+    }
+  }
+  here.is_over = true;
+  wake_all(here.idle);
+}
+
+void SimTeam::begin_region(const space::BarrierNote& note) {
+  RankState& here = rank_of_current();
+  const Rank rank = current().rank;
+  const std::size_t region = note.words[Word::region_number];
+  const auto [ranks, threads] = sizes_[region - 1];
+  here.region = region;
+  here.meetings = here.left = 0;
+  wake_all(here.behind);
+  const auto first_of = [&](Rank other) { return Team::first_of(other, threads, ranks); };
+  const Team::Shape shape{
+      .own = rank, .ranks = ranks, .size = threads, .local = first_of(rank + 1) - first_of(rank)};
+  here.team->begin({.shape = shape,
+                    .outer = {},
+                    .parent = rank == 0 ? thread().task : nullptr,
+                    .region = {.function = &SimTeam::run_region,
+                               .data = &regions_[region - 1],
+                               .loop = {},
+                               .site = static_cast<std::uint32_t>(region)},
+                    .reach = static_cast<Rank>(note.words[Word::reach]),
+                    .shares = note.words[Word::shares],
+                    .number = (first_number_ + static_cast<std::uint32_t>(region)) & 0xffffU,
+                    .icvs = {}});
+  for (std::uint32_t local = 1; local < shape.local; ++local) ++here.orders[local];
+  wake_all(here.idle);
+  here.team->enter(thread(), 0);
+}
+
+void SimTeam::run_other(Rank rank, std::uint32_t local) {
+  RankState& here = ranks_[rank];
+  for (std::uint32_t done = 0;; ++done) {
+    while (here.orders[local] == done) {
+      if (here.is_over) return;
+      sleep_among(here.idle, "waiting for a region");
+      if (is_abandoned()) throw RankKilled();
+    }
+    here.team->run_part(thread(), local);
+  }
+}
+
+void SimTeam::fulfil(Rank rank, Task& task) {
+  const Rank self = current().rank;
+  if (rank != self) {
+    ranks_[self].host->publish();
+    return ranks_[self].host->send(rank, TaskPool::fulfilled(task));
+  }
+  if (task.pool != nullptr) return task.pool->finish(task);
+  task.ends_to_come.fetch_sub(1);
+  ranks_[self].host->notify_fabric();
+}
+
+}  // namespace craton::omp::test

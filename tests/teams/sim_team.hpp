@@ -1,0 +1,154 @@
+/// \file
+/// A simulated job whose ranks have a team each, and threads that run regions as a program's do
+/// (omp/runtime.cpp). Messages of one rank to another keep their order. A rank's handlers run one at a time,
+/// in its agent or in a thread of its that waits in the fabric.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/function_ref.hpp"
+#include "omp/message.hpp"
+#include "omp/task.hpp"
+#include "omp/team.hpp"
+#include "omp/team_host.hpp"
+#include "omp/thread.hpp"
+#include "omp/words.hpp"
+#include "sim_threads.hpp"
+
+namespace craton::omp::test {
+
+using craton::test::Known;
+using craton::test::Random;
+using craton::test::Rank;
+using craton::test::SimThread;
+using craton::test::SimThreads;
+
+/// What a thread does in a region of that number, from 1.
+using Part = std::function<void(std::size_t region)>;
+
+/// So many threads of so many ranks.
+struct RegionSize {
+  Rank ranks;
+  std::uint32_t threads;
+};
+
+class SimTeam : public SimThreads {
+ public:
+  struct Shape {
+    Rank ranks;
+    std::uint32_t threads_a_rank;
+    bool may_cancel = false;
+    /// Called with what ends with a task: its block.
+    std::function<void(void*)> given = {};
+  };
+  SimTeam(std::uint64_t seed, Shape shape);
+  ~SimTeam();
+  SimTeam(const SimTeam&) = delete;
+  SimTeam& operator=(const SimTeam&) = delete;
+
+  /// Has all threads run a region after the other.
+  void spawn_threads(const std::vector<RegionSize>& regions, const Part& part);
+  std::uint32_t threads_a_rank() const noexcept { return shape_.threads_a_rank; }
+
+  // ---- From inside threads
+
+  Team& team() { return *rank_of_current().team; }
+  TaskPool& pool() { return team().tasks(); }
+  Thread& thread() { return *threads_[current().number]; }
+  /// The event of a task of that rank.
+  void fulfil(Rank rank, Task& task);
+  /// Adds to put_off_sum() when all threads have met, by rank 0. Where all ranks are in the region.
+  void put_off() { ++rank_of_current().put_off; }
+  std::uint64_t put_off_sum() const noexcept { return put_off_sum_; }
+  /// Memory that the team has and has not given back.
+  std::size_t allocations() const noexcept { return memory_.size(); }
+  /// Sleeps until wake_all().
+  void sleep_among(std::vector<fabric::sim::Fiber*>& sleepers, const char* doing);
+  void wake_all(std::vector<fabric::sim::Fiber*>& sleepers);
+
+ private:
+  class Host;
+  struct Letter {
+    Rank source;
+    Message message;
+  };
+  /// What rank 0 tells.
+  struct Told {
+    space::BarrierNote note;
+    Known known;
+  };
+  struct RankState {
+    std::unique_ptr<Host> host;
+    std::unique_ptr<Team> team;
+    Known published;
+    std::vector<TimeNs> last_due_ns;  ///< of what was sent to each other rank
+    std::deque<Letter> letters;       ///< that have come
+    fabric::sim::Fiber* handler = nullptr;
+    std::vector<fabric::sim::Fiber*> in_fabric, at_gate, agents, idle;
+    std::deque<Told> told;  ///< and not heard yet
+    TimeNs last_told_ns = 0;
+    std::size_t region = 0;              ///< that it is in or was in last
+    std::size_t meetings = 0, left = 0;  ///< of the region, that it has come to, and left
+    std::vector<fabric::sim::Fiber*> behind;
+    std::vector<std::uint32_t> orders;  ///< by thread: regions that it is to run a part of
+    bool is_over = false;
+    void* partial = nullptr;
+    std::uint64_t put_off = 0;
+  };
+  struct Meeting {
+    Rank arrived = 0;
+    std::uint32_t site = 0;
+    Known known;
+    space::BarrierNote note;
+    std::vector<bool> heard;
+  };
+  struct Gathering {
+    Rank arrived = 0;
+    bool is_marked = false;
+  };
+  /// What a region's function gets.
+  struct RegionData {
+    SimTeam* job;
+    std::size_t number;
+  };
+
+  /// Of a message.
+  TimeNs delay_ns();
+  RankState& rank_of_current() { return ranks_[current().rank]; }
+  void handle(Rank rank);
+  void deliver(RankState& here, const Letter& letter);
+  void wait_helping(RankState& here, const space::Meanwhile* meanwhile, FunctionRef<bool()> condition);
+  static void run_region(void* data);
+  void run_first(Rank rank);
+  void start_region(std::size_t region);
+  void begin_region(const space::BarrierNote& note);
+  void run_other(Rank rank, std::uint32_t local);
+  void serve(Rank rank);
+  void beat(Rank rank);
+
+  const Shape shape_;
+  const TimeNs latency_ns_;
+  const bool is_slow_now_and_then_;  ///< some messages come late, and all after them of the same two ranks
+  const bool threads_hear_;  ///< after the end of a region they help until the rank has heard of the next one
+  const std::uint32_t first_number_;  ///< of the regions, less 1
+  Part part_;
+  std::deque<RegionData> regions_;
+  std::vector<RegionSize> sizes_;
+  std::vector<RankState> ranks_;
+  std::map<std::pair<std::size_t, std::size_t>, Meeting> meetings_;           ///< by region and number in it
+  std::map<std::size_t, Gathering> gatherings_;                               ///< by region
+  std::array<std::uint64_t, sizeof(Words) / sizeof(std::uint64_t)> words_{};  ///< of rank 0
+  std::vector<std::unique_ptr<char[]>> memory_;
+  std::uint64_t put_off_sum_ = 0;
+  std::deque<std::unique_ptr<Thread>> threads_;  ///< by number
+};
+
+}  // namespace craton::omp::test
