@@ -1,12 +1,17 @@
-// The environment's list may lie where all ranks see it: a program that names `environ` has the C library's
-// variable in its own data. So what it points to must be valid everywhere, and comes from the shared heap.
+// The environment is one for all ranks: a list in the shared heap, once any of them has changed it.
 //
-// A program that names it has one environment on all ranks; others have one on each, as it was at the start:
-// there a change is seen by threads of the rank that made it.
+//     setenv on rank r ──▶ a list with room, and its texts, in the shared heap ──▶ message to all others: its
+//     address ──▶ `environ` there; who asks next acquires what is in it
+//
+// Changes are made in one order. A program that names `environ` may have the C library's variable in its own
+// data, so that all ranks have the same list anyhow.
+#include "posix/environment.hpp"
+
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -14,15 +19,21 @@
 #include <string_view>
 
 #include "posix/allocation.hpp"
+#include "posix/everywhere.hpp"
 #include "posix/kernel_memory.hpp"
+#include "posix/real.hpp"
 
 namespace {
 
+using craton::posix::EnvironmentChange;
+using craton::posix::Everywhere;
+using craton::posix::everywhere_now;
 using craton::posix::shared_program;
 
-std::mutex changing;    // of all changes made by this rank
-char** made = nullptr;  // the list that it made last
-std::size_t made_room = 0;
+std::mutex changing;                 // of all changes made by this rank
+EnvironmentChange made{nullptr, 0};  // the list that a rank made last, as far as is known here
+EnvironmentChange told{nullptr, 0};
+std::atomic<bool> is_told{false};  // and not taken over
 
 std::size_t length_of_list() noexcept {
   std::size_t count = 0;
@@ -39,19 +50,53 @@ std::size_t find(std::string_view name) noexcept {
   return at;
 }
 
-/// Makes the list one of this rank's in the shared heap, with room for one more. While `changing` is held.
+/// \returns where all ranks can read it; null: there is no memory
+char* shared_text(char* text) noexcept {
+  if (shared_program()->is_shared(text)) return text;
+  const std::size_t bytes = std::strlen(text) + 1;
+  auto* const copy = static_cast<char*>(craton_program_malloc(bytes));
+  if (copy != nullptr) std::memcpy(copy, text, bytes);
+  return copy;
+}
+
+/// Makes the list one in the shared heap, with room for one more. While `changing` is held.
 bool own_list() noexcept {
   const std::size_t count = length_of_list();
-  if (made != nullptr && environ == made && count + 2 <= made_room) return true;
+  if (made.list != nullptr && environ == made.list && count + 2 <= made.room) return true;
   constexpr std::size_t more = 32;
   // The one before is not freed: the program may have a copy of the pointer.
   auto* const list = static_cast<char**>(craton_program_malloc((count + more) * sizeof(char*)));
   if (list == nullptr) return false;
-  if (count != 0) std::memcpy(list, environ, count * sizeof *list);
+  for (std::size_t i = 0; i < count; ++i)
+    if ((list[i] = shared_text(environ[i])) == nullptr) return false;
   std::memset(list + count, 0, more * sizeof *list);
-  environ = made = list;
-  made_room = count + more;
+  environ = list;
+  made = {list, count + more};
   return true;
+}
+
+/// Knows of the list that another rank has made. While `changing` is held, in order with changes of all
+/// ranks, so that what is in the list is there to be seen.
+void take_told_list() noexcept {
+  if (!is_told.exchange(false, std::memory_order_acquire)) return;
+  made = told;
+}
+
+/// Calls `change`, which returns 0 or -1, and has other ranks know of a list that it has made.
+template <typename Change>
+int change_list(const Change& change) noexcept {
+  int result = 0;
+  craton::posix::in_one_order([&] {
+    const std::lock_guard guard(changing);
+    take_told_list();
+    char** const before = environ;
+    result = change();
+    Everywhere* const others = everywhere_now();
+    if (environ == before || others == nullptr) return;
+    if (environ == nullptr) made = {nullptr, 0};
+    others->make(Everywhere::Kind::environment, &made, sizeof made);
+  });
+  return result;
 }
 
 /// \param text name=value, which stays where it is
@@ -67,7 +112,36 @@ bool is_name(const char* name) noexcept {
 
 }  // namespace
 
+namespace craton::posix {
+
+bool set_environment_as_told(const EnvironmentChange& change) noexcept {
+  // At once, for who looks without a call. What is there it finds if it has synchronised with the change.
+  if (!shared_program()->is_shared(&environ)) environ = change.list;
+  told = change;
+  is_told.store(true, std::memory_order_release);
+  return true;
+}
+
+void follow_environment() noexcept {
+  if (!is_told.load(std::memory_order_relaxed) || everywhere_now() == nullptr) return;
+  in_one_order([] {
+    const std::lock_guard guard(changing);
+    take_told_list();
+  });
+}
+
+}  // namespace craton::posix
+
 extern "C" {
+
+[[gnu::visibility("default")]] char* getenv(const char* name) {
+  craton::posix::follow_environment();
+  return CRATON_REAL(getenv)(name);
+}
+[[gnu::visibility("default")]] char* secure_getenv(const char* name) {
+  craton::posix::follow_environment();
+  return CRATON_REAL(secure_getenv)(name);
+}
 
 [[gnu::visibility("default")]] int setenv(const char* name, const char* value, int replace) {
   if (shared_program() == nullptr) return CRATON_REAL(setenv)(name, value, replace);
@@ -75,16 +149,17 @@ extern "C" {
     errno = EINVAL;
     return -1;
   }
-  const std::lock_guard guard(changing);
-  const std::string_view wanted(name);
-  if (replace == 0 && environ != nullptr && environ[find(wanted)] != nullptr) return 0;
-  const std::size_t value_bytes = std::strlen(value) + 1;
-  auto* const text = static_cast<char*>(craton_program_malloc(wanted.size() + 1 + value_bytes));
-  if (text == nullptr) return -1;
-  std::memcpy(text, name, wanted.size());
-  text[wanted.size()] = '=';
-  std::memcpy(text + wanted.size() + 1, value, value_bytes);
-  return put(text, wanted);
+  return change_list([&] {
+    const std::string_view wanted(name);
+    if (replace == 0 && environ != nullptr && environ[find(wanted)] != nullptr) return 0;
+    const std::size_t value_bytes = std::strlen(value) + 1;
+    auto* const text = static_cast<char*>(craton_program_malloc(wanted.size() + 1 + value_bytes));
+    if (text == nullptr) return -1;
+    std::memcpy(text, name, wanted.size());
+    text[wanted.size()] = '=';
+    std::memcpy(text + wanted.size() + 1, value, value_bytes);
+    return put(text, wanted);
+  });
 }
 
 [[gnu::visibility("default")]] int unsetenv(const char* name) {
@@ -93,28 +168,29 @@ extern "C" {
     errno = EINVAL;
     return -1;
   }
-  const std::lock_guard guard(changing);
-  if (environ == nullptr || environ[find(name)] == nullptr) return 0;
-  if (!own_list()) return -1;
-  for (std::size_t at = find(name); environ[at] != nullptr; at = find(name)) {
-    for (; environ[at] != nullptr; ++at) environ[at] = environ[at + 1];
-  }
-  return 0;
+  return change_list([&] {
+    if (environ == nullptr || environ[find(name)] == nullptr) return 0;
+    if (!own_list()) return -1;
+    for (std::size_t at = find(name); environ[at] != nullptr; at = find(name)) {
+      for (; environ[at] != nullptr; ++at) environ[at] = environ[at + 1];
+    }
+    return 0;
+  });
 }
 
 [[gnu::visibility("default")]] int putenv(char* text) {
   if (shared_program() == nullptr) return CRATON_REAL(putenv)(text);
   const char* const equals = std::strchr(text, '=');
   if (equals == nullptr) return unsetenv(text);
-  const std::lock_guard guard(changing);
-  return put(text, {text, static_cast<std::size_t>(equals - text)});
+  return change_list([&] { return put(text, {text, static_cast<std::size_t>(equals - text)}); });
 }
 
 [[gnu::visibility("default")]] int clearenv() {
   if (shared_program() == nullptr) return CRATON_REAL(clearenv)();
-  const std::lock_guard guard(changing);
-  environ = nullptr;
-  return 0;
+  return change_list([] {
+    environ = nullptr;
+    return 0;
+  });
 }
 
 }  // extern "C"

@@ -15,6 +15,7 @@
 #include "posix/descriptors.hpp"
 #include "posix/fortran_units.hpp"
 #include "posix/kernel_memory.hpp"
+#include "posix/monitor.hpp"
 #include "posix/signals.hpp"
 
 namespace craton::posix {
@@ -54,6 +55,12 @@ bool change_here(SharedProgram& program, Everywhere::Kind kind, const std::byte*
     case Kind::seed_48:
       seed_48_here(program.rank(), read_change<long>(change));
       return true;
+    case Kind::environment:
+      return set_environment_as_told(read_change<EnvironmentChange>(change));
+    case Kind::limit: {
+      const auto asked = read_change<LimitChange>(change);
+      return CRATON_REAL(setrlimit)(static_cast<__rlimit_resource_t>(asked.resource), &asked.limit) == 0;
+    }
     case Kind::map:
       return map_as_told(read_change<MapChange>(change), program.fabric().node_of(program.rank()));
     case Kind::unmap:
@@ -88,6 +95,16 @@ Everywhere* everywhere() noexcept {
 Everywhere* everywhere_now() noexcept {
   Everywhere* const made = everywhere();
   return made == nullptr || is_in_handler() ? nullptr : made;
+}
+
+void in_one_order(FunctionRef<void()> change) noexcept {
+  if (everywhere_now() == nullptr) return change();
+  int error = errno;
+  monitor()->inside(&running_everywhere, [&] {
+    change();
+    error = errno;
+  });
+  errno = error;
 }
 
 void start_everywhere(SharedProgram& program) {
@@ -151,6 +168,7 @@ void Everywhere::arrived(void* self, fabric::Rank source, const std::byte* paylo
 
 using craton::posix::Everywhere;
 using craton::posix::everywhere_now;
+using craton::posix::in_one_order;
 using craton::posix::Name;
 
 namespace {
@@ -165,45 +183,63 @@ void tell_directory() noexcept {
     others->make(Everywhere::Kind::directory, path.data(), std::strlen(path.data()) + 1);
 }
 
+/// Of a category, by the name that it has here: an empty one means what the environment says, which may
+/// differ by then.
+void tell_locale(int category, const char* name) noexcept {
+  Everywhere* const others = everywhere_now();
+  const std::size_t name_bytes = std::strlen(name) + 1;
+  if (others == nullptr ||
+      sizeof(craton::posix::LocaleChange) + name_bytes > craton::posix::change_bytes_most)
+    return;
+  std::array<std::byte, craton::posix::change_bytes_most> change;
+  const craton::posix::LocaleChange head{category};
+  std::memcpy(change.data(), &head, sizeof head);
+  std::memcpy(change.data() + sizeof head, name, name_bytes);
+  others->make(Everywhere::Kind::locale, change.data(), sizeof head + name_bytes);
+}
+
 }  // namespace
 
 extern "C" {
 
 [[gnu::visibility("default")]] int chdir(const char* path) {
-  const int result = CRATON_REAL(chdir)(Name(path));
-  if (result == 0) tell_directory();
+  const Name name(path);
+  int result = 0;
+  in_one_order([&] {
+    result = CRATON_REAL(chdir)(name);
+    if (result == 0) tell_directory();
+  });
   return result;
 }
 
 [[gnu::visibility("default")]] int fchdir(int fd) {
-  const int result = CRATON_REAL(fchdir)(craton::posix::descriptor_here(fd, "fchdir"));
-  if (result == 0) tell_directory();
+  const int descriptor = craton::posix::descriptor_here(fd, "fchdir");
+  int result = 0;
+  in_one_order([&] {
+    result = CRATON_REAL(fchdir)(descriptor);
+    if (result == 0) tell_directory();
+  });
   return result;
 }
 
 [[gnu::visibility("default")]] mode_t umask(mode_t mask) {
-  const mode_t before = CRATON_REAL(umask)(mask);
-  if (before != mask) {
+  mode_t before = 0;
+  in_one_order([&] {
+    before = CRATON_REAL(umask)(mask);
+    if (before == mask) return;
     if (Everywhere* const others = everywhere_now())
       others->make(Everywhere::Kind::file_mask, &mask, sizeof mask);
-  }
+  });
   return before;
 }
 
 [[gnu::visibility("default")]] char* setlocale(int category, const char* locale) {
-  char* const result = CRATON_REAL(setlocale)(category, locale);
-  if (locale == nullptr || result == nullptr) return result;
-  Everywhere* const others = everywhere_now();
-  // By the name that it has now: an empty one means what the environment says, which may differ by then.
-  const std::size_t name_bytes = std::strlen(result) + 1;
-  if (others == nullptr ||
-      sizeof(craton::posix::LocaleChange) + name_bytes > craton::posix::change_bytes_most)
-    return result;
-  std::array<std::byte, craton::posix::change_bytes_most> change;
-  const craton::posix::LocaleChange head{category};
-  std::memcpy(change.data(), &head, sizeof head);
-  std::memcpy(change.data() + sizeof head, result, name_bytes);
-  others->make(Everywhere::Kind::locale, change.data(), sizeof head + name_bytes);
+  if (locale == nullptr) return CRATON_REAL(setlocale)(category, locale);
+  char* result = nullptr;
+  in_one_order([&] {
+    result = CRATON_REAL(setlocale)(category, locale);
+    if (result != nullptr) tell_locale(category, result);
+  });
   return result;
 }
 

@@ -1,17 +1,21 @@
 /// \file
 /// What a process has by itself, and the program believes to have once: its directory, file mask, locale,
-/// seeds, signal handlers and keys of thread-specific values, the files that it maps, what it
-/// closes, and which units of Fortran it has open. A change by any rank is made on all before the call
-/// returns.
+/// environment, limits, seeds, signal handlers and keys of thread-specific values, the files that it maps,
+/// what it closes, and which units of Fortran it has open. A change by any rank is made on all before the
+/// call returns.
 ///
 ///     chdir(path) on rank r ──▶ the real one here ──▶ message to all others: the real one there ──▶ answers
 ///     ──▶ back
+///
+/// Where two ranks could change the same thing at once, one of them does so at a time, so that all see the
+/// changes in one order.
 ///
 /// Not made elsewhere: changes by handlers of signals, which may have interrupted the runtime itself.
 #pragma once
 
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <atomic>
@@ -20,6 +24,7 @@
 #include <cstdint>
 #include <mutex>
 
+#include "base/function_ref.hpp"
 #include "posix/shared_program.hpp"
 
 namespace craton::posix {
@@ -33,6 +38,8 @@ class Everywhere {
     action,
     seed,
     seed_48,
+    environment,
+    limit,
     map,
     unmap,
     descriptor,
@@ -97,11 +104,25 @@ struct KeyChange {
   void (*destructor)(void*);  ///< of a key that is made; at the same address on all ranks
 };
 
+/// Kind::environment: the list, in the shared heap, and for how many words it has room.
+struct EnvironmentChange {
+  char** list;
+  std::size_t room;
+};
+/// Kind::limit.
+struct LimitChange {
+  int resource;
+  rlimit limit;
+};
+
 /// Of this process; null before the program has started, and where it has one rank only.
 Everywhere* everywhere() noexcept;
 /// The same, but null in handlers of signals.
 Everywhere* everywhere_now() noexcept;
 void start_everywhere(SharedProgram& program);
+/// Calls `change`, which changes something here and on all others, while no thread of any rank is in another
+/// such call. Where everywhere_now() is null it just calls it. Blocks. errno is as `change` leaves it.
+void in_one_order(FunctionRef<void()> change) noexcept;
 
 /// What the others do for Kind::map and unmap (mappings.cpp). \returns whether it worked
 bool map_as_told(const MapChange& change, std::uint64_t own_node) noexcept;
@@ -111,6 +132,8 @@ bool unmap_as_told(const MapChange& change) noexcept;
 bool renew_descriptor_as_told(int number) noexcept;
 /// What they do for Kind::action (signals.cpp).
 bool set_action_as_told(const ActionChange& change) noexcept;
+/// What they do for Kind::environment (environment.cpp).
+bool set_environment_as_told(const EnvironmentChange& change) noexcept;
 /// What they do for Kind::key and key_deleted (keys.cpp). \returns whether the key has that number here, or
 /// is gone
 bool make_key_as_told(const KeyChange& change) noexcept;

@@ -20,6 +20,7 @@
 
 #include "base/line_writer.hpp"
 #include "posix/descriptors.hpp"
+#include "posix/environment.hpp"
 #include "posix/kernel_memory.hpp"
 #include "posix/streams.hpp"
 
@@ -318,6 +319,7 @@ extern "C" {
 /// The command is read in the child, which has no handler of ours to make its pages accessible.
 [[gnu::visibility("default")]] int system(const char* command) {
   const Text text(command);
+  craton::posix::follow_environment();
   touch_texts(environ);
   return CRATON_REAL(system)(text);
 }
@@ -327,6 +329,7 @@ extern "C" {
   const Name how(mode);
   const craton::posix::OpeningStream opening;
   FILE* stream = nullptr;
+  craton::posix::follow_environment();
   for (int attempt = 1; stream == nullptr && attempt <= attempts_most; ++attempt) {
     touch_texts(environ);
     stream = CRATON_REAL(popen)(text, how);

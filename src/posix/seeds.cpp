@@ -37,8 +37,10 @@ namespace {
 template <typename Seed>
 void seed_all(Everywhere::Kind kind, void (*seed_one)(fabric::Rank, Seed) noexcept, Seed seed) {
   SharedProgram* const program = shared_program();
-  seed_one(program == nullptr ? 0 : program->rank(), seed);
-  if (Everywhere* const others = everywhere_now()) others->make(kind, &seed, sizeof seed);
+  in_one_order([&] {
+    seed_one(program == nullptr ? 0 : program->rank(), seed);
+    if (Everywhere* const others = everywhere_now()) others->make(kind, &seed, sizeof seed);
+  });
 }
 
 }  // namespace

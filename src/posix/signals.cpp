@@ -199,15 +199,29 @@ int exchange(int signal, const struct sigaction* next, struct sigaction* before)
   return CRATON_REAL(sigaction)(signal, next, before);
 }
 
+bool is_same(const struct sigaction& one, const struct sigaction& other) noexcept {
+  constexpr int restorer = 0x04000000;                       // SA_RESTORER, the C library's own
+  constexpr std::size_t mask_bytes = sizeof(std::uint64_t);  // that the kernel knows
+  return one.sa_handler == other.sa_handler && (one.sa_flags & ~restorer) == (other.sa_flags & ~restorer) &&
+         std::memcmp(&one.sa_mask, &other.sa_mask, mask_bytes) == 0;
+}
+
 /// Threads of all ranks raise what the program handles, and send it to themselves. Not so where a fault is
 /// handled: the dispatcher's chain of handlers is not for messages to change.
-void set_elsewhere(int signal, const struct sigaction& next, const struct sigaction& old) noexcept {
-  if (signal == SIGSEGV || signal == SIGBUS || signal == SIGCHLD) return;
-  if (next.sa_handler == old.sa_handler && next.sa_flags == old.sa_flags) return;
+int exchange_everywhere(int signal, const struct sigaction& next, struct sigaction* before) noexcept {
   Everywhere* const others = everywhere_now();
-  if (others == nullptr) return;
-  const ActionChange change{.signal = signal, .action = next};
-  others->make(Everywhere::Kind::action, &change, sizeof change);
+  if (others == nullptr || signal == SIGSEGV || signal == SIGBUS || signal == SIGCHLD)
+    return exchange(signal, &next, before);
+  // What is there already is often set again.
+  if (exchange(signal, nullptr, before) == 0 && is_same(*before, next)) return 0;
+  int result = 0;
+  in_one_order([&] {
+    result = exchange(signal, &next, before);
+    if (result != 0 || is_same(*before, next)) return;
+    const ActionChange change{.signal = signal, .action = next};
+    others->make(Everywhere::Kind::action, &change, sizeof change);
+  });
+  return result;
 }
 
 int set_action(int signal, const struct sigaction* action, struct sigaction* before) noexcept {
@@ -220,8 +234,11 @@ int set_action(int signal, const struct sigaction* action, struct sigaction* bef
     next.sa_flags |= on_stack;
     put_explanation(signal, next);
   }
-  if (exchange(signal, action == nullptr ? nullptr : &next, &old) != 0) return -1;
-  if (action != nullptr) set_elsewhere(signal, next, old);
+  if (action == nullptr) {
+    if (exchange(signal, nullptr, &old) != 0) return -1;
+  } else if (exchange_everywhere(signal, next, &old) != 0) {
+    return -1;
+  }
   const std::uint64_t bit = bit_of(signal);
   const bool asked = (asked_on_stack.load() & bit) != 0;
   if (action != nullptr) {

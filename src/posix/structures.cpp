@@ -27,6 +27,7 @@
 
 #include "base/kept_errno.hpp"
 #include "posix/descriptors.hpp"
+#include "posix/everywhere.hpp"
 #include "posix/futexes.hpp"
 #include "posix/kernel_memory.hpp"
 #include "posix/pages.hpp"
@@ -186,6 +187,22 @@ std::size_t room_of(const socklen_t* bytes) noexcept {
   return bytes == nullptr ? 0 : *bytes;
 }
 
+/// A limit of this process is one of all ranks. \param was gets what it was
+int set_limit(pid_t process, int resource, const rlimit& limit, rlimit& was) noexcept {
+  using craton::posix::Everywhere;
+  const auto what = static_cast<__rlimit_resource>(resource);
+  const craton::posix::LimitChange change{.resource = resource, .limit = limit};
+  Everywhere* const others = craton::posix::everywhere_now();
+  if (others == nullptr || (process != 0 && process != ::getpid()))
+    return CRATON_REAL(prlimit)(process, what, &change.limit, &was);
+  int result = 0;
+  craton::posix::in_one_order([&] {
+    result = CRATON_REAL(prlimit)(0, what, &change.limit, &was);
+    if (result == 0) others->make(Everywhere::Kind::limit, &change, sizeof change);
+  });
+  return result;
+}
+
 }  // namespace
 
 #define CRATON_FD(name) descriptor_here(fd, #name)
@@ -322,10 +339,25 @@ CRATON_CALL(int, uname, (utsname * name), (Result(name)))
 CRATON_CALL(int, sysinfo, (struct sysinfo * information), (Result(information)))
 CRATON_CALL(int, getrlimit, (__rlimit_resource_t what, rlimit* limit), (what, Result(limit)))
 CRATON_CALL(int, getrlimit64, (__rlimit_resource_t what, rlimit64* limit), (what, Result(limit)))
-CRATON_CALL(int, setrlimit, (__rlimit_resource_t what, const rlimit* limit), (what, Value(limit)))
-CRATON_CALL(int, setrlimit64, (__rlimit_resource_t what, const rlimit64* limit), (what, Value(limit)))
-CRATON_CALL(int, prlimit, (pid_t process, __rlimit_resource what, const rlimit* limit, rlimit* before),
-            (process, what, Value(limit), Result(before)))
+[[gnu::visibility("default")]] int setrlimit(__rlimit_resource_t what, const rlimit* limit) noexcept {
+  rlimit was{};
+  return set_limit(0, what, *limit, was);
+}
+[[gnu::visibility("default")]] int setrlimit64(__rlimit_resource_t what, const rlimit64* limit) noexcept {
+  return setrlimit(what, reinterpret_cast<const rlimit*>(limit));  // on 64 bits they are one
+}
+[[gnu::visibility("default")]] int prlimit(pid_t process, __rlimit_resource what, const rlimit* limit,
+                                           rlimit* before) noexcept {
+  if (limit == nullptr) return CRATON_REAL(prlimit)(process, what, nullptr, Result(before));
+  rlimit was{};
+  const int result = set_limit(process, what, *limit, was);
+  if (result == 0 && before != nullptr) *before = was;
+  return result;
+}
+[[gnu::visibility("default")]] int prlimit64(pid_t process, __rlimit_resource what, const rlimit64* limit,
+                                             rlimit64* before) noexcept {
+  return prlimit(process, what, reinterpret_cast<const rlimit*>(limit), reinterpret_cast<rlimit*>(before));
+}
 [[gnu::visibility("default")]] int getgroups(int count, gid_t* list) {
   return CRATON_REAL(getgroups)(count,
                                 Results(list, static_cast<std::size_t>(std::max(count, 0)) * sizeof *list));
