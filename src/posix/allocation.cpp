@@ -43,7 +43,8 @@ using craton::space::Heap;
 /// The program, if what the caller allocates is to be shared.
 inline SharedProgram* sharing(const void* caller) noexcept {
   SharedProgram* const program = shared_program();
-  return program == nullptr || program->allocates_privately(caller) ? nullptr : program;
+  if (program == nullptr || !program->allocates_privately(caller)) return program;
+  return craton::posix::ProgramAllocations::now() ? program : nullptr;
 }
 
 /// The program, if the pointer is one of its heaps.
@@ -255,6 +256,10 @@ extern "C" {
   return program == nullptr ? __libc_malloc(bytes) : allocate(*program, bytes, __builtin_return_address(0));
 }
 
+[[gnu::visibility("hidden")]] void craton_program_free(void* pointer) {
+  free(pointer);
+}
+
 [[gnu::visibility("hidden")]] void* craton_program_realloc(void* pointer, std::size_t bytes) {
   if (pointer == nullptr) return craton_program_malloc(bytes);
   return realloc(pointer, bytes);
@@ -263,6 +268,8 @@ extern "C" {
 }  // extern "C"
 
 namespace craton::posix {
+
+constinit thread_local int ProgramAllocations::depth = 0;
 
 void* hand_over(void* own, std::size_t bytes) noexcept {
   const craton::SignalSection section;

@@ -11,6 +11,8 @@ extern "C" {
 /// malloc and realloc as the program has them; in this library those names are the C library's.
 void* craton_program_malloc(std::size_t bytes);
 void* craton_program_realloc(void* pointer, std::size_t bytes);
+/// What one of them has returned.
+void craton_program_free(void* pointer);
 }
 
 namespace craton::posix {
@@ -18,5 +20,20 @@ namespace craton::posix {
 /// What the C library has allocated for itself, as the program's. \param own freed \returns null where there
 /// is no memory; errno is ENOMEM then
 void* hand_over(void* own, std::size_t bytes) noexcept;
+
+/// While one exists, what the C library allocates on this thread is the program's: in functions that keep it
+/// in the program's hands, and give none of it to the kernel.
+class ProgramAllocations {
+ public:
+  ProgramAllocations() noexcept { ++depth; }
+  ProgramAllocations(const ProgramAllocations&) = delete;
+  ProgramAllocations& operator=(const ProgramAllocations&) = delete;
+  ~ProgramAllocations() { --depth; }
+
+  static bool now() noexcept { return depth != 0; }
+
+ private:
+  static thread_local int depth;
+};
 
 }  // namespace craton::posix

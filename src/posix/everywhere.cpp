@@ -16,6 +16,7 @@
 #include "posix/fortran_units.hpp"
 #include "posix/kernel_memory.hpp"
 #include "posix/monitor.hpp"
+#include "posix/results.hpp"
 #include "posix/signals.hpp"
 
 namespace craton::posix {
@@ -234,11 +235,12 @@ extern "C" {
 }
 
 [[gnu::visibility("default")]] char* setlocale(int category, const char* locale) {
-  if (locale == nullptr) return CRATON_REAL(setlocale)(category, locale);
   char* result = nullptr;
+  // Until the name is copied no message may change the locale: the C library frees the one before.
   in_one_order([&] {
-    result = CRATON_REAL(setlocale)(category, locale);
-    if (result != nullptr) tell_locale(category, result);
+    const char* const name = CRATON_REAL(setlocale)(category, locale);
+    if (locale != nullptr && name != nullptr) tell_locale(category, name);
+    result = craton::posix::shared_name(name);
   });
   return result;
 }

@@ -45,6 +45,7 @@ constexpr fabric::HandlerId omp_handlers = fabric::max_handlers - 64;
 
 /// OpenMP's come first: a program may have a million locks.
 constexpr std::uint32_t hashed_mutexes = 256;
+constexpr std::uint32_t keyed_mutexes = 16;
 
 std::atomic<SharedProgram*> running_program{nullptr};
 
@@ -66,7 +67,7 @@ std::uint32_t omp_mutexes_of(const Options& options) {
 capi::OpenSpaceOptions open_options(const Options& options, const SharedJob& job) {
   capi::OpenSpaceOptions open;
   open.threads = 1;  // of each rank: the runtime's barriers bring the others together first
-  open.mutexes = omp_mutexes_of(options) + hashed_mutexes;
+  open.mutexes = omp_mutexes_of(options) + hashed_mutexes + keyed_mutexes;
   open.notice_capacity = static_cast<std::size_t>(options.integer(Option::notice_capacity));
   open.parallel_releases = static_cast<unsigned>(options.integer(Option::parallel_releases));
   open.heartbeat_ns = options.duration_ns(Option::heartbeat);
@@ -207,6 +208,10 @@ std::vector<AddressSpan> SharedProgram::shared_spans() {
 space::MutexId SharedProgram::mutex_of(const void* address) const noexcept {
   const std::uint64_t mixed = (reinterpret_cast<std::uintptr_t>(address) / page_bytes) * 0x9e3779b97f4a7c15U;
   return omp_mutexes_ + static_cast<space::MutexId>(mixed >> 32U) % hashed_mutexes;
+}
+
+space::MutexId SharedProgram::mutex_of_key(std::uint32_t key) const noexcept {
+  return omp_mutexes_ + hashed_mutexes + key % keyed_mutexes;
 }
 
 bool SharedProgram::others_run() noexcept {

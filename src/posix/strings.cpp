@@ -1,13 +1,15 @@
 // Functions of the C library that allocate what they return: for the program, from the shared heap. Not so,
-// and private to the rank that calls: glob, getaddrinfo, getpwnam and their kind, regcomp, locales,
-// open_wmemstream.
+// and private to the rank that calls: locales, getifaddrs, open_wmemstream.
 #include <dirent.h>
+#include <glob.h>
 #include <limits.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <wchar.h>
+#include <wordexp.h>
 
 #include <algorithm>
 #include <cstdarg>
@@ -68,9 +70,71 @@ int hand_over_entries(int count, Entry** own, Entry*** list) noexcept {
   return *list == nullptr ? -1 : count;
 }
 
+/// Texts of a list, and the list, unless they are the program's already. \param count of words, with null at
+/// the end \returns whether there is memory
+bool hand_over_list(char**& list, std::size_t count) noexcept {
+  craton::posix::SharedProgram* const program = shared_program();
+  if (program == nullptr || list == nullptr) return true;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (list[i] == nullptr || program->is_shared(list[i])) continue;
+    list[i] = hand_over_text(list[i]);
+    if (list[i] == nullptr) return false;
+  }
+  if (!program->is_shared(list)) list = static_cast<char**>(hand_over(list, count * sizeof *list));
+  return list != nullptr;
+}
+
+/// The C library allocates an address behind its entry.
+bool hand_over_addresses(addrinfo*& first) noexcept {
+  if (shared_program() == nullptr) return true;
+  for (addrinfo** each = &first; *each != nullptr; each = &(*each)->ai_next) {
+    addrinfo* const own = *each;
+    if (own->ai_addr != nullptr && static_cast<void*>(own->ai_addr) != own + 1) continue;
+    if (own->ai_canonname != nullptr) own->ai_canonname = hand_over_text(own->ai_canonname);
+    auto* const given = static_cast<addrinfo*>(hand_over(own, sizeof *own + own->ai_addrlen));
+    if (given == nullptr) {
+      *each = nullptr;
+      return false;
+    }
+    if (given->ai_addr != nullptr) given->ai_addr = reinterpret_cast<sockaddr*>(given + 1);
+    *each = given;
+  }
+  return true;
+}
+
+template <typename List>
+int hand_over_paths(int result, int flags, List* list) noexcept {
+  const std::size_t before = (flags & GLOB_DOOFFS) != 0 ? list->gl_offs : 0;
+  if (result != 0) return result;
+  return hand_over_list(list->gl_pathv, before + list->gl_pathc + 1) ? 0 : GLOB_NOSPACE;
+}
+
 }  // namespace
 
 extern "C" {
+
+// ---- Lists
+
+[[gnu::visibility("default")]] int glob(const char* pattern, int flags, int (*failed)(const char*, int),
+                                        glob_t* list) {
+  return hand_over_paths(CRATON_REAL(glob)(pattern, flags, failed, list), flags, list);
+}
+[[gnu::visibility("default")]] int glob64(const char* pattern, int flags, int (*failed)(const char*, int),
+                                          glob64_t* list) {
+  return hand_over_paths(CRATON_REAL(glob64)(pattern, flags, failed, list), flags, list);
+}
+[[gnu::visibility("default")]] int wordexp(const char* text, wordexp_t* list, int flags) {
+  const int result = CRATON_REAL(wordexp)(text, list, flags);
+  const std::size_t before = (flags & WRDE_DOOFFS) != 0 ? list->we_offs : 0;
+  if (result != 0) return result;
+  return hand_over_list(list->we_wordv, before + list->we_wordc + 1) ? 0 : WRDE_NOSPACE;
+}
+[[gnu::visibility("default")]] int getaddrinfo(const char* name, const char* service, const addrinfo* hints,
+                                               addrinfo** list) {
+  const int result = CRATON_REAL(getaddrinfo)(name, service, hints, list);
+  if (result != 0) return result;
+  return hand_over_addresses(*list) ? 0 : EAI_MEMORY;
+}
 
 // ---- Texts
 

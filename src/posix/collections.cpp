@@ -1,0 +1,66 @@
+// Trees, tables, vectors of texts and obstacks of the C library: what it allocates for them hangs on the
+// program's own variables, so it comes from the shared heap.
+#include <argz.h>
+#include <envz.h>
+#include <execinfo.h>
+#include <obstack.h>
+#include <search.h>
+
+#include "posix/allocation.hpp"
+#include "posix/real.hpp"
+
+using craton::posix::ProgramAllocations;
+
+extern "C" {
+
+// NOLINTBEGIN(bugprone-macro-parentheses): parameters and arguments of functions
+#define CRATON_COLLECTION(type, name, parameters, arguments) \
+  [[gnu::visibility("default")]] type name parameters {      \
+    const ProgramAllocations ours;                           \
+    return CRATON_REAL(name) arguments;                      \
+  }
+
+// NOLINTEND(bugprone-macro-parentheses)
+
+CRATON_COLLECTION(void*, tsearch, (const void* key, void** root, __compar_fn_t compare), (key, root, compare))
+CRATON_COLLECTION(void*, tdelete, (const void* key, void** root, __compar_fn_t compare), (key, root, compare))
+CRATON_COLLECTION(int, hcreate_r, (std::size_t entries, hsearch_data* table), (entries, table))
+
+CRATON_COLLECTION(error_t, argz_create, (char* const* texts, char** argz, std::size_t* bytes),
+                  (texts, argz, bytes))
+CRATON_COLLECTION(error_t, argz_create_sep,
+                  (const char* text, int separator, char** argz, std::size_t* bytes),
+                  (text, separator, argz, bytes))
+CRATON_COLLECTION(error_t, argz_append,
+                  (char** argz, std::size_t* bytes, const char* more, std::size_t count),
+                  (argz, bytes, more, count))
+CRATON_COLLECTION(error_t, argz_add, (char** argz, std::size_t* bytes, const char* text), (argz, bytes, text))
+CRATON_COLLECTION(error_t, argz_add_sep, (char** argz, std::size_t* bytes, const char* text, int separator),
+                  (argz, bytes, text, separator))
+CRATON_COLLECTION(error_t, argz_insert, (char** argz, std::size_t* bytes, char* before, const char* text),
+                  (argz, bytes, before, text))
+CRATON_COLLECTION(error_t, argz_replace,
+                  (char** argz, std::size_t* bytes, const char* text, const char* by, unsigned* count),
+                  (argz, bytes, text, by, count))
+CRATON_COLLECTION(error_t, envz_add, (char** envz, std::size_t* bytes, const char* name, const char* value),
+                  (envz, bytes, name, value))
+CRATON_COLLECTION(error_t, envz_merge,
+                  (char** envz, std::size_t* bytes, const char* other, std::size_t count, int replace),
+                  (envz, bytes, other, count, replace))
+
+CRATON_COLLECTION(char**, backtrace_symbols, (void* const* addresses, int count), (addresses, count))
+
+// They call what the program gives them to allocate with.
+CRATON_COLLECTION(int, _obstack_begin,
+                  (obstack * where, int bytes, int alignment, void* (*allocate)(long),
+                   void (*release)(void*)),
+                  (where, bytes, alignment, allocate, release))
+CRATON_COLLECTION(int, _obstack_begin_1,
+                  (obstack * where, int bytes, int alignment, void* (*allocate)(void*, long),
+                   void (*release)(void*, void*), void* argument),
+                  (where, bytes, alignment, allocate, release, argument))
+CRATON_COLLECTION(void, _obstack_newchunk, (obstack * where, int bytes), (where, bytes))
+
+#undef CRATON_COLLECTION
+
+}  // extern "C"

@@ -1,0 +1,125 @@
+/// \file
+/// What functions of the C library return by a pointer to memory that they keep: found by all threads.
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <grp.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <netdb.h>
+#include <pwd.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#include "check.h"
+
+/// How many threads find the same text there.
+static int find(const char* text, const char* expected) {
+  int right = 0;
+#pragma omp parallel reduction(+ : right)
+  {
+    take_part();
+    right += text != NULL && strcmp(text, expected) == 0;
+  }
+  return right;
+}
+
+/// A copy for the comparison, made by the thread that has called the function.
+static char* copy(const char* text) {
+  return text == NULL ? NULL : strdup(text);
+}
+
+static void names_and_numbers(void) {
+  int point;
+  int sign;
+  check_int("ecvt", find(ecvt(1.5, 3, &point, &sign), "150"));
+  check_int("fcvt", find(fcvt(2.5, 1, &point, &sign), "25"));
+  const char* text = strerror(2222);
+  check_int("strerror, unknown", find(text, copy(text)));
+  text = strerror(2);
+  check_int("strerror", find(text, copy(text)));
+  text = strsignal(SIGRTMIN + 3);
+  check_int("strsignal", find(text, copy(text)));
+  text = setlocale(LC_ALL, "C.UTF-8");
+  check_int("setlocale", find(text, "C.UTF-8"));
+  text = setlocale(LC_CTYPE, NULL);
+  check_int("setlocale, asked", find(text, "C.UTF-8"));
+  check_int("nl_langinfo", find(nl_langinfo(CODESET), "UTF-8"));
+  const struct lconv* const conventions = localeconv();
+  check_int("localeconv", find(conventions->decimal_point, "."));
+}
+
+static void times(void) {
+  const time_t moment = 1700000000;
+  setenv("TZ", "XYZ-3", 1);
+  tzset();
+  check_int("tzname", find(tzname[0], "XYZ"));
+  const struct tm* time = localtime(&moment);
+  check_int("the zone of localtime", find(time->tm_zone, "XYZ"));
+  int right = 0;
+#pragma omp parallel reduction(+ : right)
+  {
+    take_part();
+    right += time->tm_year == 123 && time->tm_hour == 1;
+  }
+  check_int("localtime", right);
+  time = gmtime(&moment);
+  right = 0;
+#pragma omp parallel reduction(+ : right)
+  {
+    take_part();
+    right += time->tm_year == 123 && time->tm_hour == 22;
+  }
+  check_int("gmtime", right);
+  check_int("ctime", find(ctime(&moment), "Wed Nov 15 01:13:20 2023\n"));
+  check_int("asctime", find(asctime(gmtime(&moment)), "Tue Nov 14 22:13:20 2023\n"));
+}
+
+static void databases(void) {
+  const struct passwd* const user = getpwuid(0);
+  check_int("getpwuid", find(user->pw_name, "root"));
+  const char* home = user->pw_dir;
+  check_int("the home of getpwuid", find(home, copy(home)));
+  check_int("getpwnam", find(getpwnam("root")->pw_name, "root"));
+  check_int("getgrgid", find(getgrgid(0)->gr_name, "root"));
+  const struct group* const group = getgrnam("root");
+  int right = 0;
+  int members = 0;
+  for (char** one = group->gr_mem; *one != NULL; ++one) ++members;
+#pragma omp parallel reduction(+ : right)
+  {
+    take_part();
+    int found = 0;
+    for (char** one = group->gr_mem; *one != NULL; ++one) ++found;
+    right += found == members && group->gr_gid == 0;
+  }
+  check_int("getgrnam", right);
+  right = getpwnam("nobody-has-this-name") == NULL;
+  check_int("getpwnam, in vain", right);
+  const struct hostent* const host = gethostbyname("127.0.0.1");
+  right = 0;
+#pragma omp parallel reduction(+ : right)
+  {
+    take_part();
+    right += host->h_length == 4 && memcmp(host->h_addr_list[0], "\177\0\0\1", 4) == 0 &&
+             host->h_addr_list[1] == NULL;
+  }
+  check_int("gethostbyname", right);
+  check_int("its name", find(host->h_name, "127.0.0.1"));
+  // Not every machine has the list of services.
+  const struct servent* const service = getservbyname("http", "tcp");
+  right = 0;
+#pragma omp parallel reduction(+ : right)
+  {
+    take_part();
+    right += service == NULL || (service->s_port == htons(80) && strcmp(service->s_proto, "tcp") == 0);
+  }
+  check_int("getservbyname", right);
+}
+
+int main(void) {
+  names_and_numbers();
+  times();
+  databases();
+  return finish();
+}
