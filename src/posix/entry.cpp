@@ -18,6 +18,7 @@
 #include "posix/everywhere.hpp"
 #include "posix/fast_math.hpp"
 #include "posix/foreign_memory.hpp"
+#include "posix/fortran_start.hpp"
 #include "posix/forwarding.hpp"
 #include "posix/monitor.hpp"
 #include "posix/real.hpp"
@@ -125,6 +126,7 @@ void skip_addresses_of_others() noexcept {
     ::at_quick_exit(&at_quick_exit_handler);
     craton::posix::set_shared_program(program);
     craton::posix::start_monitor(*program);
+    craton::posix::find_fortran_library(start_arguments.argc, start_arguments.argv);
     craton::posix::start_everywhere(*program);
     craton::posix::start_threads(*program);
     craton::posix::start_forwarding(*program);

@@ -13,6 +13,7 @@
 #include "base/error.hpp"
 #include "base/kept_errno.hpp"
 #include "posix/descriptors.hpp"
+#include "posix/fortran_start.hpp"
 #include "posix/fortran_units.hpp"
 #include "posix/kernel_memory.hpp"
 #include "posix/monitor.hpp"
@@ -62,6 +63,8 @@ bool change_here(SharedProgram& program, Everywhere::Kind kind, const std::byte*
       const auto asked = read_change<LimitChange>(change);
       return CRATON_REAL(setrlimit)(static_cast<__rlimit_resource_t>(asked.resource), &asked.limit) == 0;
     }
+    case Kind::fortran:
+      return set_fortran_as_told(read_change<FortranChange>(change));
     case Kind::map:
       return map_as_told(read_change<MapChange>(change), program.fabric().node_of(program.rank()));
     case Kind::unmap:

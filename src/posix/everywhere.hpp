@@ -1,8 +1,8 @@
 /// \file
 /// What a process has by itself, and the program believes to have once: its directory, file mask, locale,
-/// environment, limits, seeds, signal handlers and keys of thread-specific values, the files that it maps,
-/// what it closes, and which units of Fortran it has open. A change by any rank is made on all before the
-/// call returns.
+/// environment, limits, settings of Fortran's library, seeds, signal handlers and keys of thread-specific
+/// values, the files that it maps, what it closes, and which units of Fortran it has open. A change by any
+/// rank is made on all before the call returns.
 ///
 ///     chdir(path) on rank r ──▶ the real one here ──▶ message to all others: the real one there ──▶ answers
 ///     ──▶ back
@@ -40,6 +40,7 @@ class Everywhere {
     seed_48,
     environment,
     limit,
+    fortran,
     map,
     unmap,
     descriptor,
