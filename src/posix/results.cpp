@@ -14,6 +14,8 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -166,12 +168,26 @@ using craton::posix::shared_program;
 
 namespace {
 
+/// Of a time zone, likewise. Programs ask for the same ones again and again.
+char* shared_zone(const char* text) noexcept {
+  static std::array<std::atomic<char*>, 4> found_before;
+  static std::atomic<std::size_t> finds{0};
+  if (text == nullptr) return nullptr;
+  for (const std::atomic<char*>& one : found_before) {
+    char* const zone = one.load(std::memory_order_acquire);
+    if (zone != nullptr && std::strcmp(zone, text) == 0) return zone;
+  }
+  char* const zone = shared_name(text);
+  if (zone != text) found_before[++finds % found_before.size()].store(zone, std::memory_order_release);
+  return zone;
+}
+
 /// localtime and gmtime have one place, asctime and ctime another.
 tm* time_in_place(const tm* made) noexcept {
   static Place place;
   if (made == nullptr || shared_program() == nullptr) return const_cast<tm*>(made);
   tm copy = *made;
-  copy.tm_zone = shared_name(copy.tm_zone);
+  copy.tm_zone = shared_zone(copy.tm_zone);
   char* const to = place.with_room_for(sizeof copy);
   return to == nullptr ? nullptr : static_cast<tm*>(std::memcpy(to, &copy, sizeof copy));
 }
@@ -183,7 +199,7 @@ char* text_in_place(const char* made) noexcept {
 
 void share_zones() noexcept {
   if (shared_program() == nullptr) return;
-  for (char*& zone : tzname) zone = shared_name(zone);
+  for (char*& zone : tzname) zone = shared_zone(zone);
 }
 
 Place users, groups, hosts, services, protocols;
