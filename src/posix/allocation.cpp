@@ -271,6 +271,11 @@ namespace craton::posix {
 
 constinit thread_local int ProgramAllocations::depth = 0;
 
+void* copy_for_program(const void* from, std::size_t bytes) noexcept {
+  void* const copy = craton_program_malloc(bytes);
+  return copy == nullptr ? nullptr : std::memcpy(copy, from, bytes);
+}
+
 void* hand_over(void* own, std::size_t bytes) noexcept {
   const craton::SignalSection section;
   SharedProgram* const program = shared_program();

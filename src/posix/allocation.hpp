@@ -17,6 +17,9 @@ void craton_program_free(void* pointer);
 
 namespace craton::posix {
 
+/// A copy of so many bytes, the program's. \returns null where there is no memory; errno is ENOMEM then
+void* copy_for_program(const void* from, std::size_t bytes) noexcept;
+
 /// What the C library has allocated for itself, as the program's. \param own freed \returns null where there
 /// is no memory; errno is ENOMEM then
 void* hand_over(void* own, std::size_t bytes) noexcept;

@@ -53,10 +53,7 @@ std::size_t find(std::string_view name) noexcept {
 /// \returns where all ranks can read it; null: there is no memory
 char* shared_text(char* text) noexcept {
   if (shared_program()->is_shared(text)) return text;
-  const std::size_t bytes = std::strlen(text) + 1;
-  auto* const copy = static_cast<char*>(craton_program_malloc(bytes));
-  if (copy != nullptr) std::memcpy(copy, text, bytes);
-  return copy;
+  return static_cast<char*>(craton::posix::copy_for_program(text, std::strlen(text) + 1));
 }
 
 /// Makes the list one in the shared heap, with room for one more. While `changing` is held.

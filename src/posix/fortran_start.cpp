@@ -32,6 +32,7 @@ void find(Function*& function, const char* name) noexcept {
 
 void find_functions() noexcept {
   find(library.set_args, "_gfortran_set_args");
+  if (library.set_args == nullptr) return;  // no Fortran program
   find(library.set_options, "_gfortran_set_options");
   find(library.set_convert, "_gfortran_set_convert");
   find(library.set_record_marker, "_gfortran_set_record_marker");

@@ -45,13 +45,11 @@ class ProgramHost final : public WaitHost {
     const KeptErrno kept;
     const SignalSection section;
     try {
-      space::Mutexes& mutexes = program_.space().mutexes();
       const space::MutexId mutex = program_.mutex_of(object);
       send_what_waits();
-      mutexes.lock(mutex);
+      program_.space().mutexes().lock(mutex);
       step();
-      if (program_.others_run()) return mutexes.unlock(mutex);
-      mutexes.unlock_unpublished(mutex);
+      program_.unlock(mutex);
     } catch (const Error& error) {
       program_.fail(error.what());
     }

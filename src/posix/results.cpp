@@ -49,6 +49,19 @@ class Place {
     room_ = bytes;
     return begin_ = grown;  // somebody may still read the one before
   }
+  /// \returns the copy there
+  template <typename T>
+  T* put(const T& made) noexcept {
+    char* const to = with_room_for(sizeof made);
+    return to == nullptr ? nullptr : static_cast<T*>(std::memcpy(to, &made, sizeof made));
+  }
+  /// \returns the copy; the text itself where there is no program
+  char* put_text(char* made) noexcept {
+    if (made == nullptr || shared_program() == nullptr) return made;
+    const std::size_t bytes = std::strlen(made) + 1;
+    char* const to = with_room_for(bytes);
+    return to == nullptr ? nullptr : static_cast<char*>(std::memcpy(to, made, bytes));
+  }
 
  private:
   std::mutex lock_;
@@ -133,13 +146,6 @@ std::map<std::string, char*>& shared_names() {
   return all;
 }
 
-char* copy_to(Place& place, const char* text) noexcept {
-  if (text == nullptr) return nullptr;
-  const std::size_t bytes = std::strlen(text) + 1;
-  char* const to = place.with_room_for(bytes);
-  return to == nullptr ? nullptr : static_cast<char*>(std::memcpy(to, text, bytes));
-}
-
 }  // namespace
 
 char* shared_name(const char* text) noexcept {
@@ -148,11 +154,8 @@ char* shared_name(const char* text) noexcept {
   const KeptErrno kept;
   const std::lock_guard guard(lock);
   const auto [found, is_new] = shared_names().try_emplace(text);
-  if (is_new) {
-    const std::size_t bytes = found->first.size() + 1;
-    found->second = static_cast<char*>(craton_program_malloc(bytes));
-    if (found->second != nullptr) std::memcpy(found->second, found->first.c_str(), bytes);
-  }
+  if (is_new)
+    found->second = static_cast<char*>(copy_for_program(found->first.c_str(), found->first.size() + 1));
   return found->second != nullptr ? found->second : const_cast<char*>(text);
 }
 
@@ -160,7 +163,6 @@ char* shared_name(const char* text) noexcept {
 
 // ---- What programs call
 
-using craton::posix::copy_to;
 using craton::posix::look_up;
 using craton::posix::Place;
 using craton::posix::shared_name;
@@ -188,13 +190,12 @@ tm* time_in_place(const tm* made) noexcept {
   if (made == nullptr || shared_program() == nullptr) return const_cast<tm*>(made);
   tm copy = *made;
   copy.tm_zone = shared_zone(copy.tm_zone);
-  char* const to = place.with_room_for(sizeof copy);
-  return to == nullptr ? nullptr : static_cast<tm*>(std::memcpy(to, &copy, sizeof copy));
+  return place.put(copy);
 }
 
-char* text_in_place(const char* made) noexcept {
+char* text_in_place(char* made) noexcept {
   static Place place;
-  return shared_program() == nullptr ? const_cast<char*>(made) : copy_to(place, made);
+  return place.put_text(made);
 }
 
 void share_zones() noexcept {
@@ -235,13 +236,11 @@ extern "C" {
 
 [[gnu::visibility("default")]] char* ecvt(double value, int digits, int* point, int* sign) noexcept {
   static Place place;
-  char* const made = CRATON_REAL(ecvt)(value, digits, point, sign);
-  return shared_program() == nullptr ? made : copy_to(place, made);
+  return place.put_text(CRATON_REAL(ecvt)(value, digits, point, sign));
 }
 [[gnu::visibility("default")]] char* fcvt(double value, int digits, int* point, int* sign) noexcept {
   static Place place;
-  char* const made = CRATON_REAL(fcvt)(value, digits, point, sign);
-  return shared_program() == nullptr ? made : copy_to(place, made);
+  return place.put_text(CRATON_REAL(fcvt)(value, digits, point, sign));
 }
 [[gnu::visibility("default")]] char* strerror(int error) noexcept {
   return shared_name(CRATON_REAL(strerror)(error));
@@ -267,8 +266,7 @@ extern "C" {
                             &copy.currency_symbol, &copy.mon_decimal_point, &copy.mon_thousands_sep,
                             &copy.mon_grouping, &copy.positive_sign, &copy.negative_sign})
     *text = shared_name(*text);
-  char* const to = place.with_room_for(sizeof copy);
-  return to == nullptr ? nullptr : static_cast<lconv*>(std::memcpy(to, &copy, sizeof copy));
+  return place.put(copy);
 }
 
 // ---- Users and groups

@@ -8,6 +8,8 @@
 
 #include "base/error.hpp"
 #include "base/kept_errno.hpp"
+#include "base/signal_section.hpp"
+#include "posix/remote_files.hpp"
 #include "posix/shared_program.hpp"
 
 namespace {
@@ -27,11 +29,13 @@ std::uint8_t key_of(const void* pointer) noexcept {
   return static_cast<std::uint8_t>((reinterpret_cast<std::uintptr_t>(pointer) / sizeof(void*) * mix) >> 60U);
 }
 
+/// Handlers of signals run before or after it.
 template <typename Call>
 void call(SharedProgram& program, const Call& make) noexcept {
   const craton::KeptErrno kept;
+  const craton::SignalSection section;
   try {
-    make(program.space().mutexes());
+    make();
   } catch (const craton::Error& error) {
     program.fail(error.what());
   }
@@ -39,21 +43,18 @@ void call(SharedProgram& program, const Call& make) noexcept {
 
 void lock(SharedProgram& program, Locker& locker, std::uint8_t one, std::uint8_t other) noexcept {
   locker = {.first = std::min(one, other), .last = std::max(one, other)};
-  call(program, [&](craton::space::Mutexes& mutexes) {
+  call(program, [&] {
+    craton::space::Mutexes& mutexes = program.space().mutexes();
     mutexes.lock(program.mutex_of_key(locker.first));
     if (locker.last != locker.first) mutexes.lock(program.mutex_of_key(locker.last));
   });
 }
 
 void unlock(SharedProgram& program, const Locker& locker) noexcept {
-  call(program, [&](craton::space::Mutexes& mutexes) {
-    const auto unlock_one = [&](std::uint8_t key) {
-      const craton::space::MutexId mutex = program.mutex_of_key(key);
-      if (program.others_run()) return mutexes.unlock(mutex);
-      mutexes.unlock_unpublished(mutex);
-    };
-    if (locker.last != locker.first) unlock_one(locker.last);
-    unlock_one(locker.first);
+  call(program, [&] {
+    craton::posix::send_what_waits();
+    if (locker.last != locker.first) program.unlock(program.mutex_of_key(locker.last));
+    program.unlock(program.mutex_of_key(locker.first));
   });
 }
 

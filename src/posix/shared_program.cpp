@@ -214,6 +214,12 @@ space::MutexId SharedProgram::mutex_of_key(std::uint32_t key) const noexcept {
   return omp_mutexes_ + hashed_mutexes + key % keyed_mutexes;
 }
 
+void SharedProgram::unlock(space::MutexId mutex) {
+  space::Mutexes& mutexes = space().mutexes();
+  if (others_run()) return mutexes.unlock(mutex);
+  mutexes.unlock_unpublished(mutex);
+}
+
 bool SharedProgram::others_run() noexcept {
   return job_->size() > 1 && omp::runtime()->unlock_publishes();
 }

@@ -61,6 +61,8 @@ class SharedProgram final : public omp::Platform {
   space::MutexId mutex_of(const void* address) const noexcept;
   /// Others, that the program itself holds for a while. \param key below 16
   space::MutexId mutex_of_key(std::uint32_t key) const noexcept;
+  /// One of these two. Publishes where another rank may take it. \throws Error
+  void unlock(space::MutexId mutex);
   /// omp::Platform: outside of regions only rank 0 runs the program's code, unless a rank has ever started a
   /// thread.
   bool others_may_run() noexcept override { return threads_elsewhere_.load(std::memory_order_relaxed); }

@@ -151,9 +151,7 @@ extern "C" {
   return copy_text(text, ::strnlen(text, most));
 }
 [[gnu::visibility("default")]] wchar_t* wcsdup(const wchar_t* text) {
-  const std::size_t bytes = (std::wcslen(text) + 1) * sizeof *text;
-  void* const copy = craton_program_malloc(bytes);
-  return copy == nullptr ? nullptr : static_cast<wchar_t*>(std::memcpy(copy, text, bytes));
+  return static_cast<wchar_t*>(craton::posix::copy_for_program(text, (std::wcslen(text) + 1) * sizeof *text));
 }
 
 [[gnu::visibility("default")]] int vasprintf(char** text, const char* format, va_list arguments) {
