@@ -154,7 +154,8 @@ Runtime::Runtime(Platform& platform, const Settings& settings)
                         .taken = word_at(offsetof(Words, locks_taken)),
                         .given = word_at(offsetof(Words, locks_given)),
                         .list = word_at(sizeof(Words))}),
-      updates_(*this, reinterpret_cast<Words*>(memory_.data())->put_off, offsetof(Words, put_off)),
+      updates_host_(*this, offsetof(Words, put_off)),
+      updates_(updates_host_, reinterpret_cast<Words*>(memory_.data())->put_off),
       outer_(*this) {
   platform_.fabric().set_handler(message_handler_, &Runtime::arrived, this);
   platform_.fabric().register_region(platform_.first_region(), memory_);

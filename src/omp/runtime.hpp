@@ -22,6 +22,7 @@
 #include "omp/message.hpp"
 #include "omp/platform.hpp"
 #include "omp/rank_team.hpp"
+#include "omp/rank_updates.hpp"
 #include "omp/settings.hpp"
 #include "omp/team.hpp"
 #include "omp/thread.hpp"
@@ -133,6 +134,7 @@ class Runtime {
   Spin spin_;
   fabric::RegionMemory memory_;
   Locks locks_;
+  RankUpdatesHost updates_host_;
   Updates updates_;
   RankTeam outer_;
   Team& outer_team_ = outer_.team;

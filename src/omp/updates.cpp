@@ -1,15 +1,11 @@
 #include "omp/updates.hpp"
 
-#include <csignal>
 #include <memory>
+#include <utility>
 #include <vector>
 
-#include "base/error.hpp"
-#include "base/futex.hpp"
-#include "base/processors.hpp"
-#include "base/signal_section.hpp"
-#include "coherence/block_lock.hpp"
-#include "omp/runtime.hpp"
+#include "omp/team.hpp"
+#include "omp/thread.hpp"
 
 namespace craton::omp {
 
@@ -50,10 +46,10 @@ void apply_all(const UpdateList& list) noexcept {
 
 bool Updates::may_put_off(const Thread& thread, Meeting meeting, std::uintptr_t function) const noexcept {
   Team* const team = thread.state.team;
-  if (team == nullptr || team->ranks() == 1 || team->ranks() != runtime_.ranks()) return false;
+  if (team == nullptr || team->ranks() == 1 || team->ranks() != host_.ranks()) return false;
   // Those who are at a meeting need not be at the same one then.
   if (team->cancellation().is_allowed() || has_no_thread_.load(std::memory_order_relaxed)) return false;
-  if (!runtime_.platform().space().heartbeat().beats()) return false;
+  if (!host_.beats()) return false;
   return meeting == Meeting::barrier || function == reinterpret_cast<std::uintptr_t>(team->region().function);
 }
 
@@ -61,14 +57,11 @@ bool Updates::put_off(void* variable, const Arithmetic& arithmetic, std::uint64_
   const auto address = reinterpret_cast<std::uintptr_t>(variable);
   if (address % arithmetic.bytes != 0) return false;
   std::call_once(thread_started_, [this] {
-    try {
-      runtime_.platform().start_thread(&Updates::run_thread, this);
-    } catch (const Error&) {
-      has_no_thread_.store(true, std::memory_order_relaxed);
-    }
+    if (!host_.start_thread()) has_no_thread_.store(true, std::memory_order_relaxed);
   });
   if (has_no_thread_.load(std::memory_order_relaxed)) return false;
   const std::lock_guard lock(lock_);
+  if (claim().load(std::memory_order_relaxed) != unclaimed) return false;
   auto& updates = own_.list.updates;
   const std::size_t puts = own_.list.count;
   puts_.fetch_add(1, std::memory_order_relaxed);
@@ -85,80 +78,60 @@ bool Updates::put_off(void* variable, const Arithmetic& arithmetic, std::uint64_
 
 void Updates::beat() noexcept {
   const std::uint32_t puts = puts_.load(std::memory_order_relaxed);
-  const bool is_claimed = std::atomic_ref(own_.claim).load(std::memory_order_relaxed) != unclaimed;
+  const bool is_claimed = claim().load(std::memory_order_relaxed) != unclaimed;
   if (std::exchange(puts_seen_, puts) != puts || is_claimed || !any()) return;
-  beats_late_.fetch_add(1, std::memory_order_release);
-  futex_wake(beats_late_, 1);
-}
-
-void Updates::run_thread(void* self) {
-  use_all_processors();
-  const sigset_t others = signals_from_others();  // handlers of the program's may take long
-  ::pthread_sigmask(SIG_BLOCK, &others, nullptr);
-  auto& updates = *static_cast<Updates*>(self);
-  for (std::uint32_t seen = 0;; seen = updates.beats_late_.load(std::memory_order_acquire)) {
-    futex_wait(updates.beats_late_, seen, no_deadline);
-    updates.runtime_.guard([&] { updates.do_now(); });
-  }
+  host_.wake_thread();
 }
 
 void Updates::do_now() {
-  const std::lock_guard lock(lock_);
-  if (!any() || !claim(runtime_.rank(), by_own_rank)) return;
+  if (!any() || !claim_own(by_own_rank)) return;
+  // Whoever was about to put something off has done so.
+  std::unique_lock(lock_).unlock();
   for (std::size_t i = 0; i < own_.list.count; ++i) {
     const Update& update = own_.list.updates[i];
-    runtime_.platform().run_atomically(variable_of(update), update.arithmetic.bytes,
-                                       [&](void* target) { add_to(target, update); });
+    host_.run_atomically(variable_of(update), update.arithmetic.bytes,
+                         [&](void* target) { add_to(target, update); });
   }
-  count().store(0, std::memory_order_relaxed);
-  std::atomic_ref(own_.claim).store(unclaimed, std::memory_order_release);
+  give_back();
 }
 
-fabric::RemoteAddress Updates::claim_of(fabric::Rank rank) const noexcept {
-  fabric::RemoteAddress address = runtime_.word_at(offset_ + offsetof(PutOff, claim));
-  address.rank = rank;
-  return address;
+/// Rank 0's no other rank claims, so that an instruction does. \returns whether nobody had
+bool Updates::claim_own(Claim as) {
+  if (host_.rank() == 0) {
+    std::uint64_t expected = unclaimed;
+    return claim().compare_exchange_strong(expected, as);
+  }
+  UpdatesHost::Claiming own{.rank = host_.rank()};
+  host_.claim({&own, 1}, as);
+  return own.before == unclaimed;
 }
 
-/// \returns whether nobody had
-bool Updates::claim(fabric::Rank rank, Claim as) {
-  std::uint64_t previous = 0;
-  fabric::Completion completion;
-  runtime_.platform().fabric().compare_exchange(claim_of(rank), unclaimed, as, &previous, completion);
-  coherence::wait_for(runtime_.platform().fabric(), completion);
-  return previous == unclaimed;
+/// Of who has the claim, and has done what it is to.
+void Updates::give_back() noexcept {
+  count().store(0, std::memory_order_release);
+  claim().store(unclaimed, std::memory_order_release);
 }
 
 void Updates::apply() {
-  constexpr TimeNs patience_ns = 20'000;  // while the others' threads are at it
-  fabric::Fabric& fabric = runtime_.platform().fabric();
-  const fabric::Rank others = runtime_.ranks() - 1;
-  std::vector<UpdateList> lists(others);
-  std::vector<std::uint64_t> claims(others, unclaimed);
-  const auto completions = std::make_unique<fabric::Completion[]>(others);
-  for (fabric::Rank i = 0; i < others; ++i)
-    fabric.compare_exchange(claim_of(i + 1), unclaimed, by_first_rank, &claims[i], completions[i]);
-  for (fabric::Rank i = 0; i < others; ++i) {
-    coherence::wait_for(fabric, completions[i]);
-    for (bool is_ours = claims[i] == unclaimed; !is_ours; is_ours = claim(i + 1, by_first_rank))
-      static_cast<void>(fabric.wait_until([] { return false; }, fabric.clock().now_ns() + patience_ns));
+  std::vector<UpdatesHost::Claiming> claims;
+  for (fabric::Rank rank = 1; rank < host_.ranks(); ++rank) claims.push_back({.rank = rank});
+  for (;;) {
+    host_.claim(claims, by_first_rank);
+    std::erase_if(claims, [](const UpdatesHost::Claiming& each) { return each.before == unclaimed; });
+    if (claims.empty()) break;
+    host_.pause();  // their own threads are at it
   }
-  const auto got = std::make_unique<fabric::Completion[]>(others);
-  for (fabric::Rank i = 0; i < others; ++i) {
-    fabric::RemoteAddress from = claim_of(i + 1);
-    from.offset = offset_ + offsetof(PutOff, list);
-    fabric.get(&lists[i], from, sizeof lists[i], got[i]);
-  }
-  for (fabric::Rank i = 0; i < others; ++i) coherence::wait_for(fabric, got[i]);
-  const std::lock_guard lock(lock_);
+  while (!claim_own(by_first_rank)) host_.pause();
+  const std::size_t others = host_.ranks() - 1;
+  const auto lists = std::make_unique_for_overwrite<UpdateList[]>(others);
+  host_.read({lists.get(), others});
   apply_all(own_.list);
-  for (const UpdateList& list : lists) apply_all(list);
-  count().store(0, std::memory_order_relaxed);
+  for (std::size_t i = 0; i < others; ++i) apply_all(lists[i]);
+  give_back();
 }
 
 void Updates::applied() noexcept {
-  count().store(0, std::memory_order_relaxed);
-  std::atomic_ref(own_.claim).store(unclaimed, std::memory_order_release);
+  if (claim().load(std::memory_order_relaxed) == by_first_rank) give_back();
 }
 
 }  // namespace craton::omp

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -20,9 +21,10 @@ namespace craton::omp::test {
 
 namespace {
 
-constexpr std::array<const char*, 15> share_counts = {
-    "fixed",     "dynamic", "guided",  "sections", "ordered",  "doacross",       "nowait",          "single",
-    "reduction", "memory",  "put off", "barrier",  "run here", "cancelled loop", "cancelled region"};
+constexpr std::array<const char*, 17> share_counts = {
+    "fixed",   "dynamic", "guided",    "sections",       "ordered",         "doacross",
+    "nowait",  "single",  "reduction", "memory",         "put off",         "not put off",
+    "awaited", "barrier", "run here",  "cancelled loop", "cancelled region"};
 
 class ShareRun {
  public:
@@ -30,15 +32,18 @@ class ShareRun {
       : seed_(seed),
         job_(seed, {.ranks = static_cast<Rank>(2 + seed % 3),
                     .threads_a_rank = static_cast<std::uint32_t>(1 + seed / 3 % 3),
-                    .may_cancel = seed / 9 % 2 == 0}),
-        may_cancel_(seed / 9 % 2 == 0) {}
+                    .may_cancel = seed / 9 % 2 == 0,
+                    .beats = seed / 18 % 2 == 0}),
+        may_cancel_(seed / 9 % 2 == 0),
+        beats_(seed / 18 % 2 == 0) {}
 
   std::string go() {
     std::vector<RegionSize> sizes(random().between(1, 3));
     is_patient_ = random().one_in(2);
     cancels_often_ = random().one_in(4);
     has_many_ = !cancels_often_ && random().one_in(20);
-    if (cancels_often_) sizes.resize(random().between(2, 8));
+    updates_often_ = beats_ && !may_cancel_ && !has_many_ && random().one_in(2);
+    if (cancels_often_ || updates_often_) sizes.resize(random().between(2, 8));
     regions_.emplace_back(job_.size());
     for (RegionSize& size : sizes) {
       size.ranks = random().one_in(4) ? static_cast<Rank>(random().between(2, job_.size())) : job_.size();
@@ -48,7 +53,8 @@ class ShareRun {
     }
     job_.spawn_threads(sizes, [this](std::size_t region) { run_thread(region); });
     std::string failure = job_.run();
-    if (failure.empty() && job_.put_off_sum() != put_off_) failure = "something put off is not applied";
+    for (const Region& region : regions_)
+      if (failure.empty() && !has_sums(region)) failure = "something put off is not applied";
     if (failure.empty() && job_.allocations() != 0) failure = "shared memory is left";
     job_.abandon();
     return failure.empty() ? failure : "seed " + std::to_string(seed_) + ", " + failure;
@@ -66,8 +72,13 @@ class ShareRun {
     };
     std::vector<Posted> posted{};  ///< by the number of the inner loop's
   };
+  struct Updated {
+    SimTeam::Variable* variable;
+    Arithmetic arithmetic;
+    std::uint64_t sum = 0;  ///< that it is to be
+  };
   struct Construct {
-    enum class Kind : std::uint8_t { loop, barrier, single, reduction, memory, put_off };
+    enum class Kind : std::uint8_t { loop, barrier, single, reduction, memory, update };
     Kind kind;
     std::uint32_t site;
     Loop loop{};
@@ -78,7 +89,8 @@ class ShareRun {
     Known ordered_known{};
     Known known{};  ///< of who gives
     std::uint64_t sum = 0;
-    std::uint64_t put_off_before = 0;  ///< by all, in the whole run
+    std::vector<Updated> updated{};
+    std::uint32_t threads_to_come = 0;  ///< that have not added their parts
     bool is_cancelled = false;
   };
   struct Region {
@@ -86,7 +98,6 @@ class ShareRun {
     std::uint32_t threads = 0;
     bool is_cancellable = false, is_cancelled = false;
     std::vector<Construct> constructs{};
-    std::uint64_t put_off_before = 0;
     Known known;  ///< of all who have run it
   };
   /// Of a reduction.
@@ -106,8 +117,9 @@ class ShareRun {
     Region& region = regions_.emplace_back(job_.size());
     region.threads = size.threads;
     region.is_cancellable = may_cancel_ && random().one_in(2);
-    region.put_off_before = put_off_;
-    std::uint64_t constructs = random().between(1, cancels_often_ ? 2 : random().one_in(4) ? 20 : 6);
+    std::uint64_t constructs = random().between(1, cancels_often_ || updates_often_ ? 2
+                                                   : random().one_in(4)             ? 20
+                                                                                    : 6);
     if (has_many_) constructs = 2 * loop_words;
     for (std::uint64_t i = 0; i < constructs; ++i) make_construct(region, size);
   }
@@ -116,18 +128,30 @@ class ShareRun {
     using Kind = Construct::Kind;
     Kind kind = random().one_in(has_many_ ? 100 : 3)
                     ? random().pick(std::array{Kind::barrier, Kind::single, Kind::reduction, Kind::memory,
-                                               Kind::put_off})
+                                               Kind::update})
                     : Kind::loop;
-    // As Updates::may_put_off() has it.
-    if (kind == Kind::put_off && (may_cancel_ || size.ranks != job_.size())) kind = Kind::barrier;
+    if (updates_often_) kind = random().one_in(4) ? Kind::barrier : Kind::update;
     // Memory for the reductions of tasks, which a cancelled region does not make.
     if (kind == Kind::memory && region.is_cancellable) kind = Kind::barrier;
     const auto site = static_cast<std::uint32_t>(100 * regions_.size() + region.constructs.size());
     Construct& made = region.constructs.emplace_back(Construct{.kind = kind, .site = site});
     made.known = made.ordered_known = Known(job_.size());
-    made.put_off_before = put_off_;
-    if (kind == Kind::put_off) put_off_ += size.threads;
+    if (kind == Kind::update) make_updated(made, size.threads);
     if (kind == Kind::loop) make_loop(made, region.is_cancellable);
+  }
+
+  void make_updated(Construct& made, std::uint32_t threads) {
+    using Operation = Arithmetic::Operation;
+    made.threads_to_come = threads;
+    const bool is_too_much = random().one_in(50);
+    made.updated.resize(is_too_much ? UpdateList::updates_most + 1 : random().between(1, 3));
+    for (Updated& each : made.updated) {
+      each.variable = &job_.add_variable();
+      each.arithmetic.operation = random().pick(std::array{Operation::add, Operation::bit_xor});
+      each.arithmetic.bytes = random().pick(std::array<std::uint8_t, 4>{1, 2, 4, 8});
+      each.arithmetic.is_floating = random().one_in(4);
+      if (each.arithmetic.is_floating) each.arithmetic = {.is_floating = true, .bytes = 8};
+    }
   }
 
   void make_loop(Construct& made, bool in_cancellable_region) {
@@ -156,8 +180,7 @@ class ShareRun {
   void run_thread(std::size_t number) {
     Region& region = regions_[number];
     job_.know_at_least(regions_[number - 1].known);
-    job_.require(job_.put_off_sum() == region.put_off_before,
-                 "what was put off is not there in the next region");
+    job_.require(has_sums(regions_[number - 1]), "what was put off is not there in the next region");
     if (job_.current().rank != 0) ++seen["run here"];
     std::size_t unchecked = 0;
     for (std::size_t i = 0; i < region.constructs.size(); ++i) {
@@ -169,7 +192,7 @@ class ShareRun {
       // It may go on till it comes to a cancellation point.
       if (cancellation().is_region_cancelled()) continue;
       if (construct.kind == Construct::Kind::loop && !construct.has_barrier) continue;
-      if (construct.kind == Construct::Kind::put_off) continue;
+      if (construct.kind == Construct::Kind::update) continue;
       for (; unchecked <= i; ++unchecked) expect_done(region.constructs[unchecked]);
     }
     job_.wrote();
@@ -221,9 +244,8 @@ class ShareRun {
       case Kind::memory:
         use_memory(construct);
         return true;
-      case Kind::put_off:
-        ++seen["put off"];
-        job_.put_off();
+      case Kind::update:
+        update(region, construct);
         return true;
     }
     return false;
@@ -383,23 +405,54 @@ class ShareRun {
       job_.require(memory[i] == 1, "threads have memory of their own");
   }
 
+  /// Parts of reductions. Some threads then wait for the sums, which others see before all have met.
+  void update(Region& region, Construct& construct) {
+    const auto meeting = random().pick(std::array{Updates::Meeting::barrier, Updates::Meeting::end});
+    for (Updated& each : construct.updated) {
+      const bool is_floating = each.arithmetic.is_floating;
+      const auto part = is_floating ? std::bit_cast<std::uint64_t>(static_cast<double>(random().below(100)))
+                                    : random().below(std::uint64_t{1} << (8U * each.arithmetic.bytes - 1));
+      each.sum = each.arithmetic.combine(each.sum, part);
+      ++seen[job_.add(*each.variable, each.arithmetic, part, meeting) ? "put off" : "not put off"];
+      job_.maybe_switch();
+    }
+    --construct.threads_to_come;
+    if (updates_often_ && random().one_in(2)) job_.compute();  // so that some of it is late
+    const bool is_too_much = construct.updated.size() > UpdateList::updates_most;
+    if (!beats_ || is_too_much || region.is_cancellable || !random().one_in(4)) return;
+    ++seen["awaited"];
+    const auto is_there = [&](const Updated& each) { return each.variable->value == each.sum; };
+    for (int tries = 0; construct.threads_to_come != 0 ||
+                        !std::all_of(construct.updated.begin(), construct.updated.end(), is_there);) {
+      job_.compute();
+      if (++tries > 50'000) return job_.fail("a sum is not there that is waited for");
+    }
+  }
+
   /// After a barrier.
   void expect_done(const Construct& construct) {
     for (const Iteration& iteration : construct.iterations) {
       job_.require(iteration.has_run || construct.is_cancelled, "an iteration has not run");
       if (iteration.has_run) job_.know_at_least(iteration.known);
     }
-    if (construct.kind == Construct::Kind::put_off)
-      job_.require(job_.put_off_sum() > construct.put_off_before, "what was put off is not applied");
+    for (const Updated& each : construct.updated) {
+      job_.require(each.variable->value == each.sum, "what was put off is not applied");
+      job_.know_at_least(each.variable->known);
+    }
+  }
+  static bool has_sums(const Region& region) {
+    for (const Construct& construct : region.constructs)
+      for (const Updated& each : construct.updated)
+        if (each.variable->value != each.sum) return false;
+    return true;
   }
 
   const std::uint64_t seed_;
   std::deque<Region> regions_;  ///< from 1 on
-  std::uint64_t put_off_ = 0;   ///< by all regions
   std::set<const Part*> parts_;
   SimTeam job_;
-  const bool may_cancel_;
-  bool cancels_often_ = false;
+  const bool may_cancel_, beats_;
+  bool cancels_often_ = false, updates_often_ = false;
   bool has_many_ =
       false;  ///< loops, so that words for them are used again while some thread is at the loop before
   bool is_patient_ = false;  ///< who comes to a cancellation point waits there, where something is cancelled

@@ -154,13 +154,16 @@ class SimTeam::Host final : public TeamHost {
     return told.note;
   }
 
-  bool has_put_off() const noexcept override { return here().put_off != 0; }
+  bool has_put_off() const noexcept override { return here().updates->any(); }
   void apply_put_off() override {
-    others_may_run();
-    for (const RankState& there : job_.ranks_) job_.put_off_sum_ += there.put_off;
-    here().put_off = 0;
+    std::vector<std::uint64_t> before;
+    for (const Variable& variable : job_.variables_) before.push_back(variable.value);
+    here().updates->apply();
+    job_.known_of(rank_).add(rank_);
+    for (std::size_t i = 0; i < before.size(); ++i)
+      if (job_.variables_[i].value != before[i]) job_.variables_[i].known.merge(job_.known_of(rank_));
   }
-  void put_off_is_applied() noexcept override { here().put_off = 0; }
+  void put_off_is_applied() noexcept override { here().updates->applied(); }
 
   void show_partial(void* partial) noexcept override { here().partial = partial; }
   void* partial_of(Rank rank) override {
@@ -205,6 +208,80 @@ class SimTeam::Host final : public TeamHost {
   const Rank rank_;
 };
 
+class SimTeam::PutOffHost final : public UpdatesHost {
+ public:
+  PutOffHost(SimTeam& job, Rank rank) noexcept : job_(job), rank_(rank) {}
+
+  Rank rank() const noexcept override { return rank_; }
+  Rank ranks() const noexcept override { return job_.size(); }
+  bool beats() const noexcept override { return job_.shape_.beats; }
+  bool start_thread() noexcept override {
+    job_.spawn_agent(rank_, [this] { job_.do_what_is_late(rank_); });
+    return true;
+  }
+  void wake_thread() noexcept override {
+    ++job_.ranks_[rank_].woken;
+    job_.wake_all(job_.ranks_[rank_].late);
+  }
+
+  void claim(std::span<Claiming> claims, std::uint64_t as) override {
+    visit(claims.size(), [&](std::size_t i) {
+      std::uint64_t& word = job_.ranks_[claims[i].rank].put_off.claim;
+      claims[i].before = word;
+      if (word == 0) word = as;
+    });
+  }
+  void read(std::span<UpdateList> lists) override {
+    visit(lists.size(), [&](std::size_t i) { lists[i] = job_.ranks_[i + 1].put_off.list; });
+  }
+  void pause() override {
+    if (!job_.is_abandoned()) job_.scheduler().sleep_until("pausing", job_.soon(), true);
+    if (job_.is_abandoned()) throw RankKilled();
+    job_.ranks_[rank_].host->serve();
+  }
+  void run_atomically(void* address, std::size_t /*bytes*/, FunctionRef<void(void* target)> body) override {
+    const auto is_it = [&](const Variable& each) { return &each.value == address; };
+    Variable& variable = *std::find_if(job_.variables_.begin(), job_.variables_.end(), is_it);
+    while (variable.holder != nullptr) {
+      job_.sleep_among(variable.waiting, "waiting for a variable");
+      if (job_.is_abandoned()) throw RankKilled();
+    }
+    variable.holder = job_.scheduler().current();
+    std::uint64_t value = variable.value;
+    visit(1, [](std::size_t /*i*/) {});
+    body(&value);
+    job_.others_may_run();
+    variable.value = value;  // in a strong block: all see it at once
+    variable.holder = nullptr;
+    job_.wake_all(variable.waiting);
+  }
+
+ private:
+  /// Operations on words keep no order, and those of who comes between meetings often come late.
+  TimeNs delay_ns() {
+    const bool is_late = job_.scheduler_random().one_in(job_.current().is_agent ? 2 : 16);
+    return job_.scheduler().random_delay((is_late ? 100 : 1) * job_.latency_ns_);
+  }
+  /// Has something done at so many ranks at a time, and waits until all have answered.
+  void visit(std::size_t places, FunctionRef<void(std::size_t place)> body) {
+    std::size_t left = places;
+    for (std::size_t i = 0; i < places; ++i) {
+      const TimeNs back_ns = delay_ns();
+      job_.scheduler().after(delay_ns(), [&, i, back_ns] {
+        body(i);
+        job_.scheduler().after(back_ns, [&] {
+          --left;
+          job_.ranks_[rank_].host->notify_fabric();
+        });
+      });
+    }
+    job_.ranks_[rank_].host->wait_in_fabric([&] { return left == 0; });
+  }
+
+  SimTeam& job_;
+  const Rank rank_;
+};
+
 SimTeam::SimTeam(std::uint64_t seed, Shape shape)
     : SimThreads(seed, shape.ranks, std::size_t{256} * 1024),
       shape_(std::move(shape)),
@@ -216,6 +293,8 @@ SimTeam::SimTeam(std::uint64_t seed, Shape shape)
   for (Rank rank = 0; rank < size(); ++rank) {
     RankState& here = ranks_[rank];
     here.host = std::make_unique<Host>(*this, rank);
+    here.put_off_host = std::make_unique<PutOffHost>(*this, rank);
+    here.updates = std::make_unique<Updates>(*here.put_off_host, here.put_off);
     here.team = std::make_unique<Team>(*here.host);
     // As if so many regions had been before.
     here.team->begin({.shape = {},
@@ -306,7 +385,7 @@ void SimTeam::spawn_threads(const std::vector<RegionSize>& regions, const Part& 
     for (std::uint32_t local = 1; local < shape_.threads_a_rank; ++local)
       add(spawn(rank, [this, rank, local] { run_other(rank, local); }));
     spawn_agent(rank, [this, rank] { serve(rank); });
-    if (random().one_in(2)) spawn_agent(rank, [this, rank] { beat(rank); });
+    if (shape_.beats || random().one_in(2)) spawn_agent(rank, [this, rank] { beat(rank); });
   }
 }
 
@@ -320,11 +399,46 @@ void SimTeam::serve(Rank rank) {
 }
 
 void SimTeam::beat(Rank rank) {
-  for (std::uint64_t left = random().between(1, 20); left > 0; --left) {
+  RankState& here = ranks_[rank];
+  for (std::uint64_t beats = random().between(1, 20); beats > 0; --beats) {
     scheduler().sleep_until("between beats", soon(), true);
     if (is_abandoned()) return;
-    ranks_[rank].team->tasks().beat();
+    here.team->tasks().beat();
+    here.updates->beat();
+    if (shape_.beats && !here.is_over) ++beats;  // as long as there is anybody
   }
+}
+
+void SimTeam::do_what_is_late(Rank rank) {
+  RankState& here = ranks_[rank];
+  for (std::uint32_t seen = 0;; seen = here.woken) {
+    if (here.woken == seen) sleep_among(here.late, "waiting for what is late");
+    if (is_abandoned()) return;
+    here.updates->do_now();
+  }
+}
+
+// ---- What is put off
+
+SimTeam::Variable& SimTeam::add_variable() {
+  Variable& made = variables_.emplace_back();
+  made.known = Known(size());
+  return made;
+}
+
+/// As the hooks of patched code do (posix/atomic_hooks.cpp).
+bool SimTeam::add(Variable& variable, const Arithmetic& arithmetic, std::uint64_t part,
+                  Updates::Meeting meeting) {
+  RankState& here = rank_of_current();
+  const auto function = reinterpret_cast<std::uintptr_t>(&SimTeam::run_region);
+  if (here.updates->may_put_off(thread(), meeting, function) &&
+      here.updates->put_off(&variable.value, arithmetic, part))
+    return true;
+  here.put_off_host->run_atomically(&variable.value, arithmetic.bytes, [&](void* target) {
+    auto& value = *static_cast<std::uint64_t*>(target);
+    value = arithmetic.combine(value, part);
+  });
+  return false;
 }
 
 void SimTeam::run_region(void* data) {

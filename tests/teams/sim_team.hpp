@@ -14,12 +14,14 @@
 #include <utility>
 #include <vector>
 
+#include "base/arithmetic.hpp"
 #include "base/function_ref.hpp"
 #include "omp/message.hpp"
 #include "omp/task.hpp"
 #include "omp/team.hpp"
 #include "omp/team_host.hpp"
 #include "omp/thread.hpp"
+#include "omp/updates.hpp"
 #include "omp/words.hpp"
 #include "sim_threads.hpp"
 
@@ -46,6 +48,8 @@ class SimTeam : public SimThreads {
     Rank ranks;
     std::uint32_t threads_a_rank;
     bool may_cancel = false;
+    /// All ranks' hearts beat, so that threads may put off.
+    bool beats = false;
     /// Called with what ends with a task: its block.
     std::function<void(void*)> given = {};
   };
@@ -65,9 +69,16 @@ class SimTeam : public SimThreads {
   Thread& thread() { return *threads_[current().number]; }
   /// The event of a task of that rank.
   void fulfil(Rank rank, Task& task);
-  /// Adds to put_off_sum() when all threads have met, by rank 0. Where all ranks are in the region.
-  void put_off() { ++rank_of_current().put_off; }
-  std::uint64_t put_off_sum() const noexcept { return put_off_sum_; }
+  /// That ranks add to.
+  struct Variable {
+    std::uint64_t value = 0;
+    Known known{};  ///< of rank 0, when it has applied
+    fabric::sim::Fiber* holder = nullptr;
+    std::vector<fabric::sim::Fiber*> waiting{};
+  };
+  Variable& add_variable();
+  /// As an atomic instruction at the end of a reduction does. \returns whether it was put off
+  bool add(Variable& variable, const Arithmetic& arithmetic, std::uint64_t part, Updates::Meeting meeting);
   /// Memory that the team has and has not given back.
   std::size_t allocations() const noexcept { return memory_.size(); }
   /// Sleeps until wake_all().
@@ -76,6 +87,7 @@ class SimTeam : public SimThreads {
 
  private:
   class Host;
+  class PutOffHost;
   struct Letter {
     Rank source;
     Message message;
@@ -101,7 +113,11 @@ class SimTeam : public SimThreads {
     std::vector<std::uint32_t> orders;  ///< by thread: regions that it is to run a part of
     bool is_over = false;
     void* partial = nullptr;
-    std::uint64_t put_off = 0;
+    PutOff put_off{};
+    std::unique_ptr<PutOffHost> put_off_host;
+    std::unique_ptr<Updates> updates;
+    std::uint32_t woken = 0;  ///< the thread for what is late
+    std::vector<fabric::sim::Fiber*> late;
   };
   struct Meeting {
     Rank arrived = 0;
@@ -133,6 +149,7 @@ class SimTeam : public SimThreads {
   void run_other(Rank rank, std::uint32_t local);
   void serve(Rank rank);
   void beat(Rank rank);
+  void do_what_is_late(Rank rank);
 
   const Shape shape_;
   const TimeNs latency_ns_;
@@ -147,7 +164,7 @@ class SimTeam : public SimThreads {
   std::map<std::size_t, Gathering> gatherings_;                               ///< by region
   std::array<std::uint64_t, sizeof(Words) / sizeof(std::uint64_t)> words_{};  ///< of rank 0
   std::vector<std::unique_ptr<char[]>> memory_;
-  std::uint64_t put_off_sum_ = 0;
+  std::deque<Variable> variables_;
   std::deque<std::unique_ptr<Thread>> threads_;  ///< by number
 };
 
