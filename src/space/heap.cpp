@@ -23,16 +23,20 @@ constexpr unsigned tries = 3;
 }  // namespace
 
 Heap::Heap(fabric::Fabric& fabric, Space& space, Segment& segment, fabric::HandlerId handler)
+    : Heap(fabric, space, {segment.data(), segment.bytes()}, handler) {
+  CRATON_ASSERT(heap_chunk_bytes % segment.block_bytes() == 0);  // else ranks would share blocks
+}
+
+Heap::Heap(fabric::Fabric& fabric, Learning& learning, std::span<std::byte> memory, fabric::HandlerId handler)
     : fabric_(fabric),
-      space_(space),
-      segment_(segment),
+      learning_(learning),
+      memory_(memory),
       handler_(handler),
-      chunk_count_(static_cast<ChunkIndex>(segment.bytes() / heap_chunk_bytes)),
+      chunk_count_(static_cast<ChunkIndex>(memory.size() / heap_chunk_bytes)),
       chunks_(chunk_count_, fabric.rank(), fabric.size()),
       runs_(chunk_count_),
       owners_(chunk_count_) {
-  CRATON_ASSERT(segment.bytes() % heap_chunk_bytes == 0);
-  CRATON_ASSERT(heap_chunk_bytes % segment.block_bytes() == 0);  // else ranks would share blocks
+  CRATON_ASSERT(memory.size() % heap_chunk_bytes == 0);
   fabric_.set_handler(handler_, &Heap::arrived, this);
 }
 
@@ -46,13 +50,13 @@ Heap::Fresh Heap::allocate_fresh(std::size_t bytes) {
     give_spares(HeapChunks::spares_kept);                          // rather than that the heap grows
     const auto [run, is_zero] = take_run(static_cast<ChunkIndex>(std::min(chunks, most)), wanted);
     chunks_.add_large(run, wanted);
-    return {.begin = segment_.data() + run.first * heap_chunk_bytes, .is_zero = is_zero};
+    return {.begin = memory_.data() + run.first * heap_chunk_bytes, .is_zero = is_zero};
   }
   for (;;) {
     if (const std::optional<HeapChunks::Slot> slot = chunks_.take_slot(wanted)) {
       learn_of_frees(slot->frees);
       // Whether a slot is fresh nobody remembers: clearing it costs less than that would.
-      return {.begin = segment_.data() + slot->offset, .is_zero = false};
+      return {.begin = memory_.data() + slot->offset, .is_zero = false};
     }
     chunks_.add_chunk(take_run(1, wanted).run.first);
   }
@@ -72,13 +76,13 @@ Heap::TakenRun Heap::take_run(ChunkIndex chunks, std::size_t for_bytes) {
                 {.asked = fmt::format("cannot allocate {} bytes of the shared heap", for_bytes),
                  .happened = fmt::format("it has no {} KiB in a row left",
                                          std::uint64_t{chunks} * heap_chunk_bytes / 1024),
-                 .limit = fmt::format("the heap has {} KiB", segment_.bytes() / 1024),
+                 .limit = fmt::format("the heap has {} KiB", memory_.size() / 1024),
                  .remedy = "free memory, or give it more by --heap-bytes or CRATON_HEAP_BYTES"});
   }
   if (taken.givers_told == all_ranks) {
-    space_.learn_from_all();
+    learning_.learn_from_all();
   } else {
-    space_.learn({taken.givers.begin(), taken.givers.begin() + taken.givers_told});
+    learning_.learn({taken.givers.begin(), taken.givers.begin() + taken.givers_told});
   }
   // A chunk that was ever given back has a giver for ever.
   return {.run = {.first = static_cast<ChunkIndex>(taken.first), .chunks = chunks},
@@ -88,10 +92,10 @@ Heap::TakenRun Heap::take_run(ChunkIndex chunks, std::size_t for_bytes) {
 /// \param frees by others, of which this rank must have learnt
 void Heap::learn_of_frees(std::uint64_t frees) {
   if (learnt_.load(std::memory_order_acquire) >= frees) return;
-  const std::lock_guard learning(learning_);
+  const std::lock_guard learns(learns_);
   if (learnt_.load(std::memory_order_acquire) >= frees) return;
   const HeapChunks::Freers freers = chunks_.take_freers();
-  space_.learn(freers.ranks);
+  learning_.learn(freers.ranks);
   learnt_.store(freers.frees, std::memory_order_release);
 }
 
@@ -104,10 +108,10 @@ void Heap::free(void* pointer) {
                                               .limit = {},
                                               .remedy = "free what craton_alloc gave, and nothing else"});
   }
-  const auto offset = static_cast<std::uint64_t>(static_cast<std::byte*>(pointer) - segment_.data());
+  const auto offset = static_cast<std::uint64_t>(static_cast<std::byte*>(pointer) - memory_.data());
   const HeapChunks::Freed freed = chunks_.free(offset, fabric_.rank());
   if (freed.finding == HeapFinding::elsewhere) {
-    space_.publish();
+    learning_.publish();
     const HeapFinding finding = ask_owner(Kind::free, offset).finding;
     if (finding != HeapFinding::found) refuse(pointer, finding);
     give_spares(HeapChunks::spares_kept);
@@ -115,7 +119,7 @@ void Heap::free(void* pointer) {
   }
   if (freed.finding != HeapFinding::found) refuse(pointer, freed.finding);
   if (freed.run.has_value()) {
-    space_.publish();
+    learning_.publish();
     tell_given(*freed.run, fabric_.rank());
     return;
   }
@@ -124,15 +128,15 @@ void Heap::free(void* pointer) {
 
 /// All spare chunks but so many. Others may have freed what was in them, so this rank learns of it first.
 void Heap::give_spares(std::size_t kept) {
-  std::unique_lock learning(learning_, std::defer_lock);
-  if (kept == 0) learning.lock();  // what another thread is about to give counts as well
+  std::unique_lock learns(learns_, std::defer_lock);
+  if (kept == 0) learns.lock();  // what another thread is about to give counts as well
   const std::vector<ChunkIndex> spares = chunks_.take_spares(kept);
   if (spares.empty()) return;
-  if (!learning.owns_lock()) learning.lock();
+  if (!learns.owns_lock()) learns.lock();
   const HeapChunks::Freers freers = chunks_.take_freers();
-  space_.learn(freers.ranks);
+  learning_.learn(freers.ranks);
   learnt_.store(freers.frees, std::memory_order_release);
-  space_.publish();
+  learning_.publish();
   for (const ChunkIndex spare : spares) tell_given({.first = spare, .chunks = 1}, fabric_.rank());
 }
 
@@ -147,14 +151,14 @@ void Heap::refuse(const void* pointer, HeapFinding finding) const {
 
 std::optional<Heap::Allocation> Heap::find(const void* address) {
   if (!contains(address)) return {};
-  const auto offset = static_cast<std::uint64_t>(static_cast<const std::byte*>(address) - segment_.data());
+  const auto offset = static_cast<std::uint64_t>(static_cast<const std::byte*>(address) - memory_.data());
   const HeapChunks::Allocation own = chunks_.find(offset);
   if (own.finding == HeapFinding::found || own.finding == HeapFinding::inside)
-    return Allocation{.begin = segment_.data() + own.offset, .bytes = own.bytes};
+    return Allocation{.begin = memory_.data() + own.offset, .bytes = own.bytes};
   if (own.finding == HeapFinding::no_longer) return {};
   const Message there = ask_owner(Kind::find, offset);
   if (there.finding != HeapFinding::found && there.finding != HeapFinding::inside) return {};
-  return Allocation{.begin = segment_.data() + there.first, .bytes = static_cast<std::size_t>(there.count)};
+  return Allocation{.begin = memory_.data() + there.first, .bytes = static_cast<std::size_t>(there.count)};
 }
 
 // ---- Asking and answering

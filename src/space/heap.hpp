@@ -18,12 +18,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "fabric/fabric.hpp"
 #include "fiber/fiber.hpp"
 #include "space/heap_chunks.hpp"
 #include "space/heap_runs.hpp"
+#include "space/learning.hpp"
 #include "space/space.hpp"
 
 namespace craton::space {
@@ -34,6 +36,8 @@ class Heap {
   /// own. \param segment a multiple of heap_chunk_bytes \param handler a message handler, the same on all
   /// ranks
   Heap(fabric::Fabric& fabric, Space& space, Segment& segment, fabric::HandlerId handler);
+  /// The same with memory of any kind. \param memory at the same address on all ranks
+  Heap(fabric::Fabric& fabric, Learning& learning, std::span<std::byte> memory, fabric::HandlerId handler);
   Heap(const Heap&) = delete;
   Heap& operator=(const Heap&) = delete;
 
@@ -56,7 +60,9 @@ class Heap {
   };
   /// The allocation that an address lies in, if it is in one. Any thread; blocks. \throws Error peer_lost
   std::optional<Allocation> find(const void* address);
-  bool contains(const void* address) const noexcept { return segment_.contains(address); }
+  bool contains(const void* address) const noexcept {
+    return address >= memory_.data() && address < memory_.data() + memory_.size();
+  }
 
  private:
   enum class Kind : std::uint32_t {
@@ -97,8 +103,8 @@ class Heap {
   [[noreturn]] void refuse(const void* pointer, HeapFinding finding) const;
 
   fabric::Fabric& fabric_;
-  Space& space_;
-  Segment& segment_;
+  Learning& learning_;
+  const std::span<std::byte> memory_;
   const fabric::HandlerId handler_;
   const ChunkIndex chunk_count_;
   HeapChunks chunks_;
@@ -111,7 +117,7 @@ class Heap {
   std::atomic<std::uint64_t> answered_{0};
   Message answer_{};
 
-  fiber::Mutex learning_;
+  fiber::Mutex learns_;
   std::atomic<std::uint64_t> learnt_{0};  ///< the frees by others up to here have been learnt of
 };
 

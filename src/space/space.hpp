@@ -27,6 +27,7 @@
 #include "space/agreement.hpp"
 #include "space/barrier.hpp"
 #include "space/heartbeat.hpp"
+#include "space/learning.hpp"
 #include "space/mutexes.hpp"
 #include "space/owned_segment.hpp"
 #include "space/signature_board.hpp"
@@ -114,14 +115,12 @@ class Segment {
   vm::CaughtSegment caught_;
 };
 
-class Space {
+class Space final : public Learning {
  public:
   /// Collective; blocks. The calling thread gets an alternate stack for faults; others should have a
   /// vm::ThreadScope. \throws Error
   Space(fabric::Fabric& fabric, const SpaceOptions& options);
-  ~Space();
-  Space(const Space&) = delete;
-  Space& operator=(const Space&) = delete;
+  ~Space() override;
   /// Ends all segments. Collective; nobody uses them any more. After it only the destructor may be called.
   /// \throws Error peer_lost
   void close();
@@ -153,17 +152,14 @@ class Space {
   /// The newest value of a word, likewise; of a strong block without taking it from who writes it. Blocks.
   /// \param value gets `bytes` bytes \throws as update()
   void load(const void* word, std::size_t bytes, void* value);
-  /// A release that others can learn of by learn(); for what is handed on otherwise than by a mutex or
-  /// barrier. Blocks. \throws Error peer_lost
-  void publish();
+  void publish() override;
   /// Publishes, and acquires what all others have published so far: what a program means by a flush. Blocks.
   /// \returns false: there was nothing new either way \throws Error peer_lost
   bool flush();
   /// Acquires what `rank` has published so far. Blocks. \throws Error peer_lost
   void learn(fabric::Rank rank);
-  /// The same of several, which are asked together.
-  void learn(std::vector<fabric::Rank> ranks);
-  void learn_from_all();
+  void learn(std::vector<fabric::Rank> ranks) override;
+  void learn_from_all() override;
   /// Keeps blocks accessible all the time: see coherence::LeaseSegment::pin. \throws Error invalid_argument
   void pin(const void* begin, std::size_t bytes);
   void unpin(const void* begin, std::size_t bytes);
