@@ -76,7 +76,7 @@ void Locks::lock_critical(const void* name) {
 }
 
 void Locks::unlock_critical(const void* name, bool publishes) {
-  unlock(mutex_of(name), publishes);
+  unlock_mutex(mutex_of(name), publishes);
 }
 
 // ---- Locks of the program
@@ -169,17 +169,32 @@ void Locks::check(LockNumber lock) const {
 void Locks::lock(LockNumber lock) {
   check(lock);
   mutexes_.lock(lock);
+  nests_[lock].is_held.store(true, std::memory_order_relaxed);
 }
 
 bool Locks::try_lock(LockNumber lock) {
   check(lock);
-  return mutexes_.try_lock(lock);
+  if (!mutexes_.try_lock(lock)) return false;
+  nests_[lock].is_held.store(true, std::memory_order_relaxed);
+  return true;
 }
 
-void Locks::unlock(LockNumber lock, bool publishes) {
-  if (!publishes) return mutexes_.unlock_unpublished(lock);
+bool Locks::unlock(LockNumber lock, bool publishes) {
+  check(lock);
+  if (!is_held(lock)) return false;
+  nests_[lock].is_held.store(false, std::memory_order_relaxed);
+  unlock_mutex(lock, publishes);
+  return true;
+}
+
+void Locks::unlock_for_another(LockNumber lock) {
+  if (nests_[lock].is_held.exchange(false, std::memory_order_relaxed)) mutexes_.unlock(lock);
+}
+
+void Locks::unlock_mutex(space::MutexId mutex, bool publishes) {
+  if (!publishes) return mutexes_.unlock_unpublished(mutex);
   platform_.flush_output();
-  mutexes_.unlock(lock);
+  mutexes_.unlock(mutex);
 }
 
 std::uint32_t Locks::lock_nested(LockNumber lock, const Task* holder) {
@@ -206,7 +221,7 @@ void Locks::unlock_nested(LockNumber lock, bool publishes) {
   Nest& nest = nests_[lock];
   if (--nest.depth != 0) return;
   nest.holder.store(nullptr, std::memory_order_relaxed);
-  unlock(lock, publishes);
+  unlock_mutex(lock, publishes);
 }
 
 }  // namespace craton::omp

@@ -61,7 +61,12 @@ class Locks {
   void destroy(LockNumber lock);
   void lock(LockNumber lock);
   bool try_lock(LockNumber lock);
-  void unlock(LockNumber lock, bool publishes);
+  /// \returns false if no thread of this rank holds it: see RemoteUnlocks
+  [[nodiscard]] bool unlock(LockNumber lock, bool publishes);
+  /// The same where the caller is none of the program's threads, which have output.
+  void unlock_for_another(LockNumber lock);
+  /// By a thread of this rank. Does not block.
+  bool is_held(LockNumber lock) const noexcept { return nests_[lock].is_held.load(std::memory_order_relaxed); }
   /// A lock that its holder may take again. \returns how often it holds it now; 0: it does not
   std::uint32_t lock_nested(LockNumber lock, const Task* holder);
   std::uint32_t try_lock_nested(LockNumber lock, const Task* holder);
@@ -72,6 +77,7 @@ class Locks {
   struct Nest {
     std::atomic<const Task*> holder;  ///< of this rank
     std::uint32_t depth;
+    std::atomic<bool> is_held;  ///< a simple lock, by this rank
   };
 
   space::MutexId mutex_of(const void* name);
@@ -80,6 +86,7 @@ class Locks {
   void take_new();
   void give_to_list();
   void check(LockNumber lock) const;
+  void unlock_mutex(space::MutexId mutex, bool publishes);
 
   Platform& platform_;
   space::Mutexes& mutexes_;

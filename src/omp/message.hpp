@@ -25,12 +25,16 @@ struct Message {
     fulfilled,        ///< the event of a task of the receiver's
     turn,             ///< the ordered parts of a loop are done up to an iteration
     posted,           ///< iterations of a doacross loop are done up to one
+    find_holder,      ///< of a lock
+    unlock,           ///< a lock that the receiver holds
+    about_lock,       ///< the answer to one of these: `part` says whether the sender holds it
   };
   Kind kind;
   std::uint32_t region;  ///< number of the region, modulo 2^16
-  std::uint64_t id;      ///< of a task at its owner; of a work share
-  std::uint64_t value;   ///< how often the sender has offered work; a loan; where the turn is; what is posted
-  std::uint64_t part;    ///< of a doacross loop: who posts
+  std::uint64_t id;      ///< of a task at its owner; of a work share; of a lock
+  std::uint64_t value;   ///< how often the sender has offered work; a loan; where the turn is; what is posted;
+                         ///< number of a question
+  std::uint64_t part;    ///< of a doacross loop: who posts; 1: a lock is held
   std::uint32_t meeting;  ///< barriers of the region that the sender has left
   struct Lent {
     void (*function)(void*);

@@ -154,6 +154,7 @@ Runtime::Runtime(Platform& platform, const Settings& settings)
                         .taken = word_at(offsetof(Words, locks_taken)),
                         .given = word_at(offsetof(Words, locks_given)),
                         .list = word_at(sizeof(Words))}),
+      remote_unlocks_(*this),
       updates_host_(*this, offsetof(Words, put_off)),
       updates_(updates_host_, reinterpret_cast<Words*>(memory_.data())->put_off),
       outer_(*this) {
@@ -245,6 +246,8 @@ void Runtime::arrived(void* self, fabric::Rank source, const std::byte* payload,
     here.outer_team_.cancellation().arrived(message);
   } else if (message.kind == Message::Kind::posted) {
     here.outer_team_.doacross().arrived(source, message);
+  } else if (RemoteUnlocks::is_about(message)) {
+    here.remote_unlocks_.arrived(source, message);
   } else {
     here.outer_team_.tasks().arrived(source, message);
   }

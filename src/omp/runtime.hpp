@@ -23,6 +23,7 @@
 #include "omp/platform.hpp"
 #include "omp/rank_team.hpp"
 #include "omp/rank_updates.hpp"
+#include "omp/remote_unlocks.hpp"
 #include "omp/settings.hpp"
 #include "omp/team.hpp"
 #include "omp/thread.hpp"
@@ -64,6 +65,7 @@ class Runtime {
   void read_words(void* into, std::size_t offset, std::size_t bytes) noexcept;
   void write_words(std::size_t offset, const void* from, std::size_t bytes) noexcept;
   Locks& locks() noexcept { return locks_; }
+  RemoteUnlocks& remote_unlocks() noexcept { return remote_unlocks_; }
   /// Where this rank's part of a reduction is, for rank 0 to find after the next meeting.
   void show_partial(void* partial) noexcept;
   /// What another rank has shown.
@@ -134,6 +136,7 @@ class Runtime {
   Spin spin_;
   fabric::RegionMemory memory_;
   Locks locks_;
+  RemoteUnlocks remote_unlocks_;
   RankUpdatesHost updates_host_;
   Updates updates_;
   RankTeam outer_;

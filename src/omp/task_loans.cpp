@@ -504,6 +504,9 @@ void TaskPool::arrived(fabric::Rank source, const Message& message) {
     }
     case Message::Kind::turn:       // see Turns
     case Message::Kind::posted:     // see Doacross
+    case Message::Kind::find_holder:  // see RemoteUnlocks
+    case Message::Kind::unlock:
+    case Message::Kind::about_lock:
     case Message::Kind::cancelled:  // see Cancellation
       break;
   }

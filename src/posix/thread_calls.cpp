@@ -15,6 +15,7 @@
 #include "omp/runtime.hpp"
 #include "posix/kernel_memory.hpp"
 #include "posix/monitor.hpp"
+#include "posix/needs.hpp"
 #include "posix/real.hpp"
 #include "posix/synchronised.hpp"
 #include "posix/threads.hpp"
@@ -158,6 +159,18 @@ extern "C" {
   const char* const found = reinterpret_cast<const char*>(answer->bytes.data());
   if (std::strlen(found) >= bytes) return ERANGE;
   std::memcpy(name, found, std::strlen(found) + 1);
+  return 0;
+}
+
+/// The guards of stacks are Craton's, and the C library knows of none. Rust's library does not run without.
+[[gnu::visibility("default")]] int pthread_getattr_np(pthread_t thread, pthread_attr_t* attributes) noexcept {
+  const int error = CRATON_REAL(pthread_getattr_np)(thread, attributes);
+  if (error != 0 || shared_program() == nullptr) return error;
+  void* begin = nullptr;
+  std::size_t bytes = 0;
+  ::pthread_attr_getstack(attributes, &begin, &bytes);
+  if (shared_program()->stack_segment().contains(begin))
+    ::pthread_attr_setguardsize(attributes, craton::posix::guard_bytes);
   return 0;
 }
 

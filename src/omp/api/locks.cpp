@@ -32,7 +32,9 @@ CRATON_OMP void omp_set_lock(LockNumber* lock) {
   with_locks([&](Runtime&, Locks& locks) { locks.lock(*lock); });
 }
 CRATON_OMP void omp_unset_lock(LockNumber* lock) {
-  with_locks([&](Runtime& here, Locks& locks) { locks.unlock(*lock, here.unlock_publishes()); });
+  with_locks([&](Runtime& here, Locks& locks) {
+    if (!locks.unlock(*lock, here.unlock_publishes())) here.remote_unlocks().unlock(*lock);
+  });
 }
 CRATON_OMP int omp_test_lock(LockNumber* lock) {
   return with_locks(1, [&](Runtime&, Locks& locks) { return locks.try_lock(*lock) ? 1 : 0; });

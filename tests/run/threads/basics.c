@@ -127,8 +127,24 @@ static void clean(void* value) {
   cleaned += (int)(long)value;
 }
 
+static atomic_int guarded;
+
+/// Rust's library looks for it at the start of each thread.
+static int has_guard(void) {
+  pthread_attr_t attributes;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return 0;
+  void* begin = NULL;
+  size_t bytes = 0, guard = 0;
+  const char here = 0;
+  pthread_attr_getstack(&attributes, &begin, &bytes);
+  pthread_attr_getguardsize(&attributes, &guard);
+  pthread_attr_destroy(&attributes);
+  return guard >= 4096 && &here > (char*)begin && &here < (char*)begin + bytes;
+}
+
 static void* waits(void* value) {
   meet(thread_count());
+  guarded += has_guard();
   pthread_cleanup_push(&clean, value);
   sem_post(&ready);
   while (sem_wait(&may_end) != 0 && handled == 0) continue;
@@ -176,6 +192,7 @@ static void from_elsewhere(int n) {
   }
   check_int("calls for threads", right == 16 * n);
   check_int("threads that are cancelled", cancelled == n && cleaned == n * (n + 1) / 2);
+  check_int("stacks with a guard", guarded == n);
 
   for (long i = 0; i < n; ++i) pthread_create(&thread_of[i], NULL, &waits, (void*)(i + 1));
   for (int i = 0; i < n; ++i) sem_wait(&ready);
