@@ -66,7 +66,9 @@ class Locks {
   /// The same where the caller is none of the program's threads, which have output.
   void unlock_for_another(LockNumber lock);
   /// By a thread of this rank. Does not block.
-  bool is_held(LockNumber lock) const noexcept { return nests_[lock].is_held.load(std::memory_order_relaxed); }
+  bool is_held(LockNumber lock) const noexcept {
+    return nests_[lock].is_held.load(std::memory_order_relaxed);
+  }
   /// A lock that its holder may take again. \returns how often it holds it now; 0: it does not
   std::uint32_t lock_nested(LockNumber lock, const Task* holder);
   std::uint32_t try_lock_nested(LockNumber lock, const Task* holder);

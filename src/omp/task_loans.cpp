@@ -502,8 +502,8 @@ void TaskPool::arrived(fabric::Rank source, const Message& message) {
       task->ends_to_come.fetch_sub(1, std::memory_order_acq_rel);  // who runs it waits for that
       break;
     }
-    case Message::Kind::turn:       // see Turns
-    case Message::Kind::posted:     // see Doacross
+    case Message::Kind::turn:         // see Turns
+    case Message::Kind::posted:       // see Doacross
     case Message::Kind::find_holder:  // see RemoteUnlocks
     case Message::Kind::unlock:
     case Message::Kind::about_lock:

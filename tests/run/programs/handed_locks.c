@@ -1,6 +1,6 @@
 /// \file
-/// Locks that another thread unlocks than the one that has locked them: as SoX has readers and writers, and as
-/// programs hand each other the turn.
+/// Locks that another thread unlocks than the one that has locked them: as SoX has readers and writers, and
+/// as programs hand each other the turn.
 #include "check.h"
 
 enum { rounds = 60, numbers = 3000 };
