@@ -36,7 +36,7 @@ Locks::Locks(Platform& platform, const Places& places)
       mutexes_(platform.space().mutexes()),
       mutex_count_(platform.mutexes()),
       at_(places),
-      nests_(mutex_count_) {
+      states_(mutex_count_) {
   if (mutex_count_ >= mutexes_needed) return;
   throw Error(ErrorCode::invalid_argument, {.asked = "cannot start the OpenMP runtime",
                                             .happened = fmt::format("the space has {} mutexes", mutex_count_),
@@ -169,26 +169,26 @@ void Locks::check(LockNumber lock) const {
 void Locks::lock(LockNumber lock) {
   check(lock);
   mutexes_.lock(lock);
-  nests_[lock].is_held.store(true, std::memory_order_relaxed);
+  states_[lock].is_held.store(true, std::memory_order_relaxed);
 }
 
 bool Locks::try_lock(LockNumber lock) {
   check(lock);
   if (!mutexes_.try_lock(lock)) return false;
-  nests_[lock].is_held.store(true, std::memory_order_relaxed);
+  states_[lock].is_held.store(true, std::memory_order_relaxed);
   return true;
 }
 
 bool Locks::unlock(LockNumber lock, bool publishes) {
   check(lock);
   if (!is_held(lock)) return false;
-  nests_[lock].is_held.store(false, std::memory_order_relaxed);
+  states_[lock].is_held.store(false, std::memory_order_relaxed);
   unlock_mutex(lock, publishes);
   return true;
 }
 
 void Locks::unlock_for_another(LockNumber lock) {
-  if (nests_[lock].is_held.exchange(false, std::memory_order_relaxed)) mutexes_.unlock(lock);
+  if (states_[lock].is_held.exchange(false, std::memory_order_relaxed)) mutexes_.unlock(lock);
 }
 
 void Locks::unlock_mutex(space::MutexId mutex, bool publishes) {
@@ -199,28 +199,28 @@ void Locks::unlock_mutex(space::MutexId mutex, bool publishes) {
 
 std::uint32_t Locks::lock_nested(LockNumber lock, const Task* holder) {
   check(lock);
-  Nest& nest = nests_[lock];
+  State& state = states_[lock];
   // Only the holder itself has ever stored what it looks for.
-  if (nest.holder.load(std::memory_order_relaxed) == holder) return ++nest.depth;
+  if (state.holder.load(std::memory_order_relaxed) == holder) return ++state.depth;
   mutexes_.lock(lock);
-  nest.holder.store(holder, std::memory_order_relaxed);
-  return nest.depth = 1;
+  state.holder.store(holder, std::memory_order_relaxed);
+  return state.depth = 1;
 }
 
 std::uint32_t Locks::try_lock_nested(LockNumber lock, const Task* holder) {
   check(lock);
-  Nest& nest = nests_[lock];
-  if (nest.holder.load(std::memory_order_relaxed) == holder) return ++nest.depth;
+  State& state = states_[lock];
+  if (state.holder.load(std::memory_order_relaxed) == holder) return ++state.depth;
   if (!mutexes_.try_lock(lock)) return 0;
-  nest.holder.store(holder, std::memory_order_relaxed);
-  return nest.depth = 1;
+  state.holder.store(holder, std::memory_order_relaxed);
+  return state.depth = 1;
 }
 
 void Locks::unlock_nested(LockNumber lock, bool publishes) {
   check(lock);
-  Nest& nest = nests_[lock];
-  if (--nest.depth != 0) return;
-  nest.holder.store(nullptr, std::memory_order_relaxed);
+  State& state = states_[lock];
+  if (--state.depth != 0) return;
+  state.holder.store(nullptr, std::memory_order_relaxed);
   unlock_mutex(lock, publishes);
 }
 

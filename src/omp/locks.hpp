@@ -67,7 +67,7 @@ class Locks {
   void unlock_for_another(LockNumber lock);
   /// By a thread of this rank. Does not block.
   bool is_held(LockNumber lock) const noexcept {
-    return nests_[lock].is_held.load(std::memory_order_relaxed);
+    return states_[lock].is_held.load(std::memory_order_relaxed);
   }
   /// A lock that its holder may take again. \returns how often it holds it now; 0: it does not
   std::uint32_t lock_nested(LockNumber lock, const Task* holder);
@@ -76,10 +76,10 @@ class Locks {
 
  private:
   /// All zero bytes at first.
-  struct Nest {
-    std::atomic<const Task*> holder;  ///< of this rank
+  struct State {
+    std::atomic<const Task*> holder;  ///< of this rank; of a nested lock, as is the depth
     std::uint32_t depth;
-    std::atomic<bool> is_held;  ///< a simple lock, by this rank
+    std::atomic<bool> is_held;  ///< by this rank; of a simple one
   };
 
   space::MutexId mutex_of(const void* name);
@@ -97,7 +97,7 @@ class Locks {
   std::array<std::atomic<std::uint64_t>, critical_names_at_most> known_{};  ///< names at rank 0, as seen
   fiber::Mutex free_lock_;
   std::vector<LockNumber> free_;
-  coherence::ZeroedArray<Nest> nests_;
+  coherence::ZeroedArray<State> states_;
 };
 
 }  // namespace craton::omp

@@ -1,9 +1,11 @@
 #include "omp/remote_unlocks.hpp"
 
 #include <csignal>
+#include <system_error>
 #include <thread>
 
 #include "base/clock.hpp"
+#include "base/error.hpp"
 #include "base/futex.hpp"
 #include "base/processors.hpp"
 #include "coherence/block_lock.hpp"
@@ -61,12 +63,17 @@ void RemoteUnlocks::answer(const Order& order, bool holds) noexcept {
   runtime_.send(order.by, message);
 }
 
-void RemoteUnlocks::start_thread() {
+void RemoteUnlocks::start_thread() noexcept {
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread([this] { run_thread(); }).detach();  // it lives as long as the process
+  try {
+    std::thread([this] { run_thread(); }).detach();  // it lives as long as the process
+  } catch (const std::system_error& error) {
+    runtime_.fail(Error::from_errno("cannot start a thread that unlocks for other ranks",
+                                    error.code().value(), "ulimit -u"));
+  }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   has_thread_ = true;
 }

@@ -48,7 +48,7 @@ class RemoteUnlocks {
     Message message;
   };
   void ask(Message::Kind kind, LockNumber lock, fabric::Rank first, fabric::Rank end);
-  void start_thread();
+  void start_thread() noexcept;
   void run_thread() noexcept;
   void answer(const Order& order, bool holds) noexcept;
 
