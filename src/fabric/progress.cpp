@@ -11,7 +11,6 @@
 #include <array>
 #include <cerrno>
 #include <climits>
-#include <csignal>
 
 #include "base/assert.hpp"
 #include "base/cancellation.hpp"
@@ -19,6 +18,7 @@
 #include "base/futex.hpp"
 #include "base/processors.hpp"
 #include "base/signal_section.hpp"
+#include "base/signals_blocked.hpp"
 #include "fabric/courtesy.hpp"
 
 namespace craton::fabric {
@@ -128,18 +128,12 @@ void Progress::add(Pollable& pollable, bool network) {
 }
 
 void Progress::start() {
-  // The agent takes no signals: a handler of the program on it could wait for what only the agent can bring.
-  sigset_t all{};
-  sigset_t before{};
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
+    const SignalsBlocked blocked;
     agent_ = std::thread([this] { agent_main(); });
   } catch (const std::system_error& failure) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     throw Error::from_errno("cannot start the agent thread", failure.code().value(), "ulimit -u");
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_setname_np(agent_.native_handle(), "craton-agent");
 }
 

@@ -49,9 +49,7 @@ void RankUpdatesHost::run_thread(void* self) {
 }
 
 fabric::RemoteAddress RankUpdatesHost::address(fabric::Rank rank, std::size_t offset) const noexcept {
-  fabric::RemoteAddress address = runtime_.word_at(offset_ + offset);
-  address.rank = rank;
-  return address;
+  return runtime_.word_at(offset_ + offset, rank);
 }
 
 void RankUpdatesHost::claim(std::span<Claiming> claims, std::uint64_t as) {

@@ -1,6 +1,5 @@
 #include "omp/remote_unlocks.hpp"
 
-#include <csignal>
 #include <system_error>
 #include <thread>
 
@@ -8,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/futex.hpp"
 #include "base/processors.hpp"
+#include "base/signals_blocked.hpp"
 #include "coherence/block_lock.hpp"
 #include "omp/runtime.hpp"
 
@@ -64,17 +64,13 @@ void RemoteUnlocks::answer(const Order& order, bool holds) noexcept {
 }
 
 void RemoteUnlocks::start_thread() noexcept {
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
+    const SignalsBlocked blocked;
     std::thread([this] { run_thread(); }).detach();  // it lives as long as the process
   } catch (const std::system_error& error) {
     runtime_.fail(Error::from_errno("cannot start a thread that unlocks for other ranks",
                                     error.code().value(), "ulimit -u"));
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   has_thread_ = true;
 }
 

@@ -277,8 +277,7 @@ void Runtime::show_partial(void* partial) noexcept {
 }
 
 void* Runtime::partial_of(fabric::Rank rank) {
-  fabric::RemoteAddress word = word_at(offsetof(Words, partial));
-  word.rank = rank;
+  const fabric::RemoteAddress word = word_at(offsetof(Words, partial), rank);
   std::uint64_t address = 0;
   fabric::Completion completion;
   platform_.fabric().get(&address, word, sizeof address, completion);

@@ -57,9 +57,9 @@ class Runtime {
   /// Ranks that begin on one may stay there for milliseconds: a guest's kernel takes a processor that halts
   /// for one that its host has taken away, and wakes nobody there.
   void settle(Thread& thread) const noexcept;
-  /// Where a word of rank 0's lies.
-  fabric::RemoteAddress word_at(std::size_t offset) const noexcept {
-    return {.rank = 0, .region = platform_.first_region(), .offset = offset};
+  /// Where a word lies: of rank 0's, if not said otherwise.
+  fabric::RemoteAddress word_at(std::size_t offset, fabric::Rank rank = 0) const noexcept {
+    return {.rank = rank, .region = platform_.first_region(), .offset = offset};
   }
   /// Reads and writes those words, from any rank.
   void read_words(void* into, std::size_t offset, std::size_t bytes) noexcept;

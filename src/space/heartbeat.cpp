@@ -1,14 +1,12 @@
 #include "space/heartbeat.hpp"
 
-#include <pthread.h>
-
 #include <algorithm>
-#include <csignal>
 #include <mutex>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/processors.hpp"
+#include "base/signals_blocked.hpp"
 
 namespace craton::space {
 
@@ -30,13 +28,8 @@ Heartbeat::Heartbeat(fabric::Fabric& fabric, coherence::LeaseRelease& protocol, 
       interval_ns_(interval_ns),
       acquired_seen_(fabric.size(), 0) {
   if (interval_ns_ == 0 || fabric_.size() == 1) return;
-  // Signals are for the program's own threads.
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const SignalsBlocked blocked;
   thread_ = std::thread([this]() noexcept { run(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void Heartbeat::set_also(Also also, void* context) noexcept {

@@ -1,14 +1,12 @@
 #include "space/space.hpp"
 
 #include <fmt/format.h>
-#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
-#include <csignal>
 #include <cstring>
 #include <exception>
 #include <utility>
@@ -18,6 +16,7 @@
 #include "base/events.hpp"
 #include "base/fingerprint.hpp"
 #include "base/processors.hpp"
+#include "base/signals_blocked.hpp"
 #include "fabric/lost_peer.hpp"
 #include "vm/fault_state.hpp"
 
@@ -164,15 +163,11 @@ void Space::start_service(void* self) noexcept {
   auto& space = *static_cast<Space*>(self);
   const std::lock_guard lock(space.service_lock_);
   if (space.service_ended_) return;
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const SignalsBlocked blocked;
   space.service_ = std::thread([&space]() noexcept {
     use_all_processors();
     space.exclusive_.serve();
   });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void Space::end_service() {

@@ -4,11 +4,11 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <csignal>
 #include <system_error>
 
 #include "base/assert.hpp"
 #include "base/error.hpp"
+#include "base/signals_blocked.hpp"
 #include "fabric/packed_texts.hpp"
 
 namespace craton::fabric::offload {
@@ -17,22 +17,6 @@ namespace {
 
 /// Handlers and callbacks run on the executors too, and are not made for the small stacks of fibers.
 constexpr std::size_t executor_stack_bytes = std::size_t{1} << 20;
-
-/// While one exists, threads that are started take no signals, for the reason that Progress::start gives.
-class SignalsBlocked {
- public:
-  SignalsBlocked() noexcept {
-    sigset_t all{};
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_{};
-};
 
 }  // namespace
 
