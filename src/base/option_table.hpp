@@ -42,6 +42,7 @@ enum class Option : std::uint8_t {
   omp_locks,
   causal,
   spread_threads,
+  program_libraries,
   share,
   ranks_per_node,
   host,
@@ -198,6 +199,10 @@ inline constexpr std::array option_table = {
              .default_text = "no",
              .help = "Threads that a shared program starts itself (pthread_create, std::thread) run on all ranks, each on the "
                      "one that has the fewest; a program without OpenMP is shared for that"},
+  OptionSpec{.id = Option::program_libraries, .name = "program-libraries", .type = OptionType::text, .scope = OptionScope::rank,
+             .default_text = "",
+             .help = "Libraries of the system whose data and threads are a shared program's as those of its own libraries are, "
+                     "separated by commas: names as liblzma or liblzma.so.5, and folders as /usr/lib/ncbi-blast+/ with all in them"},
   OptionSpec{.id = Option::share, .name = "share", .type = OptionType::choice, .scope = OptionScope::launcher,
              .default_text = "auto",
              .help = "Whether one program runs over the memory of all ranks (yes), or a program of its own on each (no); auto "

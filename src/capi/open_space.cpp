@@ -230,7 +230,14 @@ void OpenSpace::unlock(std::uint32_t mutex) {
 
 // ---- The end
 
-void OpenSpace::close() {
+bool OpenSpace::has_to_tell() const {
+  const Options& options = job_.options();
+  return !observed_.path.empty() || options.text(Option::stats) != "none" ||
+         options.text(Option::races) != "ignore";
+}
+
+void OpenSpace::tell() {
+  has_told_ = true;
   agreement_.meet();
   const bool is_observed = !observed_.path.empty();
   // First of all: all ranks read it now.
@@ -296,6 +303,10 @@ void OpenSpace::close() {
       print_statistics(statistics);
     }
   }
+}
+
+void OpenSpace::close() {
+  if (!has_told_) tell();
   agreement_.meet();  // rank 0 may still have asked others about the heap
   space_.close();
   job_.fabric().unregister_region(mutex_region);

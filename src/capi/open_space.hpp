@@ -49,7 +49,12 @@ class OpenSpace {
   OpenSpace(job::Job& job, const OpenSpaceOptions& options);
   OpenSpace(const OpenSpace&) = delete;
   OpenSpace& operator=(const OpenSpace&) = delete;
-  /// Collective; blocks. Prints races and statistics at rank 0. After it only the destructor may be called.
+  /// Whether a user has asked for anything that tell() tells.
+  bool has_to_tell() const;
+  /// Collective, once; blocks. Prints races and statistics at rank 0, as they are: other threads may go on.
+  /// \throws Error peer_lost
+  void tell();
+  /// Collective; blocks. Tells, where that has not been done. After it only the destructor may be called.
   /// \throws Error peer_lost
   void close();
 
@@ -98,6 +103,7 @@ class OpenSpace {
   std::optional<space::Heap> heap_;
   std::optional<space::Heap> large_heap_;
   std::atomic<unsigned> segments_{0};
+  bool has_told_ = false;
   std::atomic<unsigned> in_barrier_{0};
   std::atomic<std::uint64_t> mutexes_seen_{0};                   ///< so many were there when last asked
   coherence::ZeroedArray<std::atomic<std::uintptr_t>> holders_;  ///< of each mutex: a mark of its thread

@@ -7,10 +7,12 @@
 #include <cstddef>
 #include <cstdlib>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/options.hpp"
 #include "job/program.hpp"
 #include "job/rank_process.hpp"
 #include "posix/dynamic_section.hpp"
@@ -38,13 +40,18 @@ std::vector<Initialiser>* constructors_put_off = nullptr;
 
 void construct_nothing(int /*argc*/, char** /*argv*/, char** /*environment*/) {}
 
+struct CollectingObjects {
+  const NamedLibraries& named;
+  std::vector<Object> objects;
+};
+
 int collect_object(dl_phdr_info* info, std::size_t /*size*/, void* context) {
-  auto& objects = *static_cast<std::vector<Object>*>(context);
+  auto& [named, objects] = *static_cast<CollectingObjects*>(context);
   const bool is_program = objects.empty();
   Object object{.section = DynamicSection(*info),
                 .file = info->dlpi_name,
                 .is_program = is_program,
-                .is_shared = !is_program && is_shared_library(*info),
+                .is_shared = !is_program && is_shared_library(*info, named),
                 .read_only = {},
                 .needed = {}};
   object.file.remove_prefix(object.file.rfind('/') + 1);
@@ -118,9 +125,10 @@ std::string_view value_of(char** environment, std::string_view name) noexcept {
 
 }  // namespace
 
-void put_off_constructors(bool is_first_rank) {
-  std::vector<Object> objects;
-  ::dl_iterate_phdr(&collect_object, &objects);
+void put_off_constructors(bool is_first_rank, const NamedLibraries& named) {
+  CollectingObjects collecting{.named = named, .objects = {}};
+  ::dl_iterate_phdr(&collect_object, &collecting);
+  std::vector<Object>& objects = collecting.objects;
   const auto is_before_us = [](const Object& object) {
     return object.section.wants_to_be_first && !object.file.starts_with("libcraton-libomp");
   };
@@ -152,7 +160,9 @@ extern "C" {
   using craton::posix::value_of;
   const std::string_view rank = value_of(environment, craton::job::rank_variable);
   if (value_of(environment, craton::job::control_variable).empty()) return;  // a child of a rank
-  craton::posix::put_off_constructors(rank.find_first_not_of('0') == std::string_view::npos);
+  const std::string libraries = craton::variable_name(craton::spec_of(craton::Option::program_libraries));
+  const craton::posix::NamedLibraries named(value_of(environment, libraries));
+  craton::posix::put_off_constructors(rank.find_first_not_of('0') == std::string_view::npos, named);
 }
 
 }  // extern "C"

@@ -19,9 +19,11 @@
 
 namespace craton::posix {
 
+class NamedLibraries;
+
 /// Before any constructor has run, on a rank's initial thread. Where a library of the program wants to be the
 /// first itself (DF_1_INITFIRST) it leaves all as it is. \param is_first_rank the others never run them
-void put_off_constructors(bool is_first_rank);
+void put_off_constructors(bool is_first_rank, const NamedLibraries& named);
 
 /// Rank 0, once, on the thread that main will run on. Blocks as they do; what they throw ends the process.
 void run_constructors(int argc, char** argv, char** environment) noexcept;

@@ -1,4 +1,5 @@
 // Calls that other ranks have forwarded, made in this process.
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -147,6 +148,8 @@ std::int64_t call_on_file(const Forwarded& call, int number, ForwardedBytes& byt
       std::memcpy(bytes.data(), &status, sizeof status);
       return result;
     }
+    case Call::control_file:
+      return ::fcntl(number, static_cast<int>(call.first), call.second);
     case Call::truncate_file:
       return ::ftruncate64(number, call.first);
     case Call::sync_file:

@@ -90,6 +90,11 @@ int control(int fd, unsigned long request, void* argument) {
                             static_cast<void*>(Results(argument, told != 0 ? told : to_page_end)));
 }
 
+/// Of commands of fcntl() whose argument is a number, or that have none: they mean the same on another node.
+bool has_number(int command) noexcept {
+  return command == F_GETFL || command == F_SETFL || command == F_GETFD || command == F_SETFD;
+}
+
 }  // namespace
 
 // NOLINTBEGIN(bugprone-macro-parentheses): two lists
@@ -399,6 +404,9 @@ CRATON_CALL(pid_t, tcgetsid, (int fd), (CRATON_FD(tcgetsid)))
     va_start(more, command);                                                                              \
     void* const argument = va_arg(more, void*);                                                           \
     va_end(more);                                                                                         \
+    if (has_number(command) && RemoteFile::is_one(fd))                                                    \
+      return static_cast<int>(RemoteFile(fd).call(ForwardedCall::control_file, command,                   \
+                                                  reinterpret_cast<std::intptr_t>(argument)));            \
     const int here = CRATON_FD(name);                                                                     \
     if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)                                                 \
       return descriptor_made(CRATON_REAL(name)(here, command, argument));                                 \

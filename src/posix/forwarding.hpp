@@ -61,6 +61,7 @@ enum class ForwardedCall : std::uint32_t {
   write_file,     ///< the bytes; second: to which offset, or own_offset
   seek_file,      ///< first: offset; second: from where
   status_file,    ///< comes back as bytes
+  control_file,   ///< fcntl(). first: the command; second: its argument, a number
   truncate_file,  ///< first: bytes
   sync_file,
   sync_data,

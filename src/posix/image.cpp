@@ -1,13 +1,17 @@
 #include "posix/image.hpp"
 
+#include <fmt/format.h>
 #include <link.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <string_view>
 
+#include "base/error.hpp"
+#include "base/options.hpp"
 #include "posix/dynamic_section.hpp"
 #include "posix/large_variables.hpp"
 #include "posix/pages.hpp"
@@ -55,6 +59,7 @@ bool needs_openmp(const DynamicSection& section) {
 }
 
 struct Collecting {
+  const NamedLibraries& named;
   std::vector<LoadedObject>& objects;
   Fingerprint& fingerprint;
 };
@@ -92,7 +97,7 @@ int collect(dl_phdr_info* info, std::size_t /*size*/, void* context) {
   const auto is_empty = [](const AddressSpan& span) { return span.begin >= span.end; };
   std::erase_if(object.writable, is_empty);
   std::erase_if(object.zero_filled, is_empty);
-  object.shared = executable || is_shared_library(*info);
+  object.shared = executable || is_shared_library(*info, collecting.named);
   collecting.fingerprint.add(name);
   collecting.objects.push_back(std::move(object));
   return 0;
@@ -100,16 +105,68 @@ int collect(dl_phdr_info* info, std::size_t /*size*/, void* context) {
 
 }  // namespace
 
-bool is_shared_library(const dl_phdr_info& info) {
+/// \param visit (entry) \returns whether to stop
+template <typename Visit>
+bool NamedLibraries::any_of(Visit visit) const {
+  for (std::string_view rest = list_; !rest.empty();) {
+    const std::string_view entry = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), entry.size() + 1));
+    if (!entry.empty() && visit(entry)) return true;
+  }
+  return false;
+}
+
+bool NamedLibraries::is_named(std::string_view path, std::string_view entry) noexcept {
+  if (entry.find('/') != std::string_view::npos) {
+    if (!path.starts_with(entry)) return false;
+    return entry.ends_with('/') || path.size() == entry.size() || path[entry.size()] == '/';
+  }
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  if (!name.starts_with(entry)) return false;
+  const std::string_view version = name.substr(entry.size());
+  return version.empty() || version.starts_with('.');
+}
+
+bool NamedLibraries::has(std::string_view path) const noexcept {
+  return any_of([path](std::string_view entry) { return is_named(path, entry); });
+}
+
+void NamedLibraries::check(std::span<const LoadedObject> objects) const {
+  any_of([objects](std::string_view entry) {
+    std::vector<std::string> known;
+    bool is_there = false;
+    for (const LoadedObject& object : objects.subspan(1)) {
+      const bool is_one = is_named(object.path, entry);
+      if (is_one && object.shared) return false;
+      is_there = is_there || is_one;
+      if (may_be_shared(object)) known.emplace_back(object.name().substr(0, object.name().find(".so")));
+    }
+    const std::optional<std::string> nearest = nearest_name(entry, known);
+    throw Error(ErrorCode::invalid_argument,
+                {.asked = fmt::format("--program-libraries names {}", entry),
+                 .happened = is_there ? "its state is always that of one process"
+                                      : "the program starts with no library of that name",
+                 .limit = {},
+                 .remedy = is_there              ? "leave it out"
+                           : nearest.has_value() ? fmt::format("did you mean {}?", *nearest)
+                                                 : fmt::format("ldd lists those of {}", objects[0].path)});
+  });
+}
+
+bool may_be_shared(const LoadedObject& object) noexcept {
+  return !is_of_one_process(object.name());
+}
+
+bool is_shared_library(const dl_phdr_info& info, const NamedLibraries& named) {
   const std::string_view path = info.dlpi_name;
   const DynamicSection section(info);
   const bool is_private = is_of_one_process(path.substr(path.rfind('/') + 1)) ||
                           (!section.name.empty() && is_of_one_process(section.name));
-  return !is_private && (!belongs_to_system(path) || needs_openmp(section));
+  return !is_private && (!belongs_to_system(path) || named.has(path) || needs_openmp(section));
 }
 
-Image::Image() {
-  Collecting collecting{.objects = objects_, .fingerprint = fingerprint_};
+Image::Image(const NamedLibraries& named) {
+  Collecting collecting{.named = named, .objects = objects_, .fingerprint = fingerprint_};
   ::dl_iterate_phdr(&collect, &collecting);
   for (LoadedObject& object : objects_) {
     // Elsewhere no large variable can lie, and the table of symbols to be read may be large itself.
@@ -120,6 +177,15 @@ Image::Image() {
     object.large_variables = find_large_variables(object.path, object.base);
     for (const AddressSpan& span : object.large_variables) fingerprint_.add(span.begin).add(span.end);
   }
+}
+
+const LoadedObject* Image::object_of(const void* code) const noexcept {
+  const auto has_code = [at = reinterpret_cast<std::uintptr_t>(code)](const LoadedObject& object) {
+    return std::any_of(object.code.begin(), object.code.end(),
+                       [at](const AddressSpan& span) { return span.contains(at); });
+  };
+  const auto found = std::find_if(objects_.begin(), objects_.end(), has_code);
+  return found == objects_.end() ? nullptr : &*found;
 }
 
 }  // namespace craton::posix

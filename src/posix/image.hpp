@@ -35,7 +35,7 @@ struct LoadedObject {
   std::uintptr_t base;
   /// Its data belong to the program: the executable's, those of libraries outside of the system's folders but
   /// libc, the loader and compilers' libraries, and there those of libraries that use OpenMP, since threads
-  /// of all ranks run their code.
+  /// of all ranks run their code, and those that NamedLibraries has.
   bool shared;
   bool allocates_privately;              ///< libc and the loader: what they allocate is theirs
   std::vector<AddressSpan> code;         ///< executable segments
@@ -49,15 +49,39 @@ struct LoadedObject {
   std::string_view name() const noexcept { return std::string_view(path).substr(path.rfind('/') + 1); }
 };
 
+/// Libraries of the system that a user says are the program's (--program-libraries).
+class NamedLibraries {
+ public:
+  /// \param list names ("liblzma", "liblzma.so.5") and folders (with a slash), separated by commas; outlives
+  /// this
+  explicit NamedLibraries(std::string_view list) noexcept : list_(list) {}
+
+  bool has(std::string_view path) const noexcept;
+  /// \throws Error invalid_argument where one names nothing among the objects that can be the program's
+  void check(std::span<const LoadedObject> objects) const;
+
+ private:
+  template <typename Visit>
+  bool any_of(Visit visit) const;
+  static bool is_named(std::string_view path, std::string_view entry) noexcept;
+
+  std::string_view list_;
+};
+
+/// It would be LoadedObject::shared if a user said so: it has no state that is always one process's.
+bool may_be_shared(const LoadedObject& object) noexcept;
+
 /// LoadedObject::shared of a library.
-bool is_shared_library(const dl_phdr_info& info);
+bool is_shared_library(const dl_phdr_info& info, const NamedLibraries& named);
 
 class Image {
  public:
   /// Looks at what is loaded now. \throws Error out_of_resources
-  Image();
+  explicit Image(const NamedLibraries& named);
 
   const std::vector<LoadedObject>& objects() const noexcept { return objects_; }
+  /// Whose code an address is; null: none of those that were loaded at the start.
+  const LoadedObject* object_of(const void* code) const noexcept;
   /// Of names, addresses and sizes of all objects and large variables: equal on ranks that can share
   /// addresses.
   std::uint64_t fingerprint() const noexcept { return fingerprint_.value(); }

@@ -31,6 +31,7 @@
 #include "posix/kernel_memory.hpp"
 #include "posix/monitor.hpp"
 #include "posix/pages.hpp"
+#include "posix/remote_files.hpp"
 
 namespace craton::posix {
 
@@ -202,13 +203,43 @@ SharedProgram* mapping_program(const void* caller) noexcept {
 }
 
 /// Nobody can change the file, nor what is mapped of it, by these: then a copy is as good.
-bool is_only_read(int fd, int protection) noexcept {
-  return (protection & PROT_WRITE) == 0 && (CRATON_REAL(fcntl64)(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
+/// \param status of the descriptor, as F_GETFL has it
+bool is_only_read(std::int64_t status, int protection) noexcept {
+  return (protection & PROT_WRITE) == 0 && (status & O_ACCMODE) == O_RDONLY;
+}
+
+/// Memory of the heap, and what is to be there. \param fill (to) \returns false, with errno
+template <typename Fill>
+void* map_copy(SharedProgram& program, std::size_t bytes, Fill fill) {
+  void* const memory = map_from_heap(program, bytes);
+  if (memory == MAP_FAILED || fill(static_cast<std::byte*>(memory))) return memory;
+  const int error = errno;
+  unmap_from_heap(program, *find_mapping(program, memory), static_cast<std::byte*>(memory), bytes);
+  return failed_with(error);
+}
+
+/// A file of rank 0's, on another node. \returns null where a copy would not be as good
+void* map_far(SharedProgram& program, std::size_t bytes, int protection, int flags, int fd, off64_t offset) {
+  RemoteFile file(fd);
+  struct stat status {};
+  if (file.status(&status) != 0 || !S_ISREG(status.st_mode)) return nullptr;
+  const bool is_shared = (flags & MAP_TYPE) != MAP_PRIVATE;
+  if (is_shared && !is_only_read(file.call(ForwardedCall::control_file, F_GETFL), protection)) return nullptr;
+  return map_copy(program, bytes, [&](std::byte* to) {
+    const auto put = [to](const std::byte* from, std::size_t count, std::size_t done) {
+      std::memcpy(to + done, from, count);
+    };
+    return file.read(bytes, offset, put) >= 0;
+  });
 }
 
 void* map(SharedProgram& program, std::size_t bytes, int protection, int flags, int fd, off64_t offset) {
   const bool is_file = (flags & MAP_ANONYMOUS) == 0;
   const bool is_shared = (flags & MAP_TYPE) != MAP_PRIVATE;
+  if (is_file && RemoteFile::is_one(fd)) {
+    void* const copy = map_far(program, bytes, protection, flags, fd, offset);
+    if (copy != nullptr) return copy;
+  }
   const int here = is_file ? descriptor_here(fd, "mmap") : -1;
   const auto as_it_is = [&] { return CRATON_REAL(mmap64)(nullptr, bytes, protection, flags, here, offset); };
   struct stat status {};
@@ -217,14 +248,11 @@ void* map(SharedProgram& program, std::size_t bytes, int protection, int flags, 
   if (is_file && (is_shared || (protection & PROT_WRITE) == 0)) {
     void* const everywhere = map_everywhere(program, bytes, protection, flags, here, offset);
     if (everywhere != nullptr) return everywhere;
-    if (is_shared && !is_only_read(here, protection)) return as_it_is();
+    if (is_shared && !is_only_read(CRATON_REAL(fcntl64)(here, F_GETFL), protection)) return as_it_is();
   }
-  void* const memory = map_from_heap(program, bytes);
-  if (memory == MAP_FAILED || !is_file) return memory == MAP_FAILED ? as_it_is() : memory;
-  if (fill_from_file(static_cast<std::byte*>(memory), bytes, here, offset)) return memory;
-  const int error = errno;
-  unmap_from_heap(program, *find_mapping(program, memory), static_cast<std::byte*>(memory), bytes);
-  return failed_with(error);
+  const auto fill = [&](std::byte* to) { return !is_file || fill_from_file(to, bytes, here, offset); };
+  void* const memory = map_copy(program, bytes, fill);
+  return memory == MAP_FAILED ? as_it_is() : memory;
 }
 
 /// Runs what may meet the end of another rank, which ends the job.

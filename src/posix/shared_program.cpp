@@ -53,11 +53,18 @@ std::atomic<SharedProgram*> running_program{nullptr};
 constexpr std::uint32_t exit_asked = 1;  ///< by another rank
 constexpr std::uint32_t finished_here = 2;
 constexpr std::uint32_t finished_as_asked = 3;
+constexpr std::uint32_t ends_elsewhere = 4;  ///< rank 0 is about to end the job
 // What a rank tells rank 0.
 constexpr std::uint32_t has_left = 1;
 constexpr std::uint32_t exit_wanted = 2;
 constexpr std::uint32_t has_written = 3;  ///< what its streams held, after that
 constexpr std::uint32_t stays = 4;        ///< threads of the program run there until the job's end
+// What rank 0 tells others.
+constexpr std::uint32_t tell_now = 5;  ///< what they have counted, whatever the program does there
+
+NamedLibraries libraries_of(const Options& options) noexcept {
+  return NamedLibraries(options.text(Option::program_libraries));
+}
 
 std::uint32_t omp_mutexes_of(const Options& options) {
   return omp::Locks::mutexes_kept + static_cast<std::uint32_t>(options.integer(Option::omp_locks));
@@ -104,7 +111,9 @@ SharedProgram::SharedProgram()
     : job_(job::Job::join()),
       omp_mutexes_(omp_mutexes_of(job_->options())),
       settings_(omp::Settings::from_environment(threads_a_rank(), job_->rank())),
+      image_(libraries_of(job_->options())),
       process_(::getpid()) {
+  if (job_->rank() == 0) libraries_of(job_->options()).check(image_.objects());  // told once
   for (const LoadedObject& object : image_.objects()) {
     if (object.allocates_privately)
       private_callers_.insert(private_callers_.end(), object.code.begin(), object.code.end());
@@ -284,12 +293,21 @@ void SharedProgram::run(Stacks::Body body) {
       // Who asked for the end still writes what its streams hold.
       if (finished_.load() == finished_as_asked)
         static_cast<void>(comes_soon([this] { return asker_has_written_.load(); }));
-      if (!in_order || !others_have_left()) end_at_once(status_.load());
-    } else if (stacks_->running_threads() != 0) {
-      tell_first(stays, 0);
+      const bool have_left = in_order && others_have_left();
+      if (!have_left && open_->has_to_tell()) {
+        for (fabric::Rank other = 1; other < fabric().size(); ++other) tell_rank(other, tell_now, 0);
+        open_->tell();
+      }
+      if (!have_left) end_at_once(status_.load());
+    } else if (finished_.load() == ends_elsewhere) {
+      open_->tell();
       for (;;) ::pause();
     } else {
-      tell_first(has_left, 0);
+      // Rank 0 ends the job where threads of the program are still there.
+      const bool has_threads = stacks_->running_threads() != 0;
+      tell_rank(0, has_threads ? stays : has_left, 0);
+      open_->tell();
+      while (has_threads) ::pause();
     }
     stack_atomics_->stop();
     open_->close();
@@ -309,7 +327,7 @@ void SharedProgram::wait_for_end() {
   bool is_asked = false;
   for (;;) {
     const std::uint32_t now = finished_.load();
-    if (now == finished_here || now == finished_as_asked) return;
+    if (now == finished_here || now == finished_as_asked || now == ends_elsewhere) return;
     if (now == exit_asked && !is_asked) {
       is_asked = true;
       pthread_t thread = 0;
@@ -373,9 +391,9 @@ void SharedProgram::end_at_once(int status) noexcept {
 
 void SharedProgram::exit_on_first(int status) noexcept {
   flush_output();
-  tell_first(exit_wanted, status);
+  tell_rank(0, exit_wanted, status);
   flush_streams();  // Fortran's units another thread may hold for ever
-  tell_first(has_written, 0);
+  tell_rank(0, has_written, 0);
   for (;;) ::pause();
 }
 
@@ -385,7 +403,7 @@ void SharedProgram::end_after_quick_exit(int status) {
   __builtin_unreachable();
 }
 
-// ---- What ranks tell rank 0 at the end
+// ---- What ranks tell each other at the end
 
 namespace {
 
@@ -396,9 +414,9 @@ struct EndMessage {
 
 }  // namespace
 
-void SharedProgram::tell_first(std::uint32_t what, int status) noexcept {
+void SharedProgram::tell_rank(fabric::Rank to, std::uint32_t what, int status) noexcept {
   const EndMessage message{.what = what, .status = status};
-  static_cast<void>(fabric().send(0, end_handler, &message, sizeof message));
+  static_cast<void>(fabric().send(to, end_handler, &message, sizeof message));
 }
 
 void SharedProgram::hear(void* self, fabric::Rank /*source*/, const std::byte* payload,
@@ -415,6 +433,11 @@ void SharedProgram::hear(void* self, fabric::Rank /*source*/, const std::byte* p
   if (message.what == has_written) {
     program.asker_has_written_.store(true);
     program.fabric().notify();
+    return;
+  }
+  if (message.what == tell_now) {
+    std::uint32_t running = 0;  // else it tells by itself
+    if (program.finished_.compare_exchange_strong(running, ends_elsewhere)) futex_wake(program.finished_, 1);
     return;
   }
   program.ask_for_exit(message.status, false);
@@ -440,19 +463,33 @@ void* started(void* start) {
 /// Other ranks have no such code, or data of their own for it. Told of what may be meant otherwise.
 bool SharedProgram::stays_on_rank(const void* function) noexcept {
   if (is_own_code(function)) return false;
-  const auto holds_it = [function](const LoadedObject& object) { return holds(object.code, function); };
-  if (std::any_of(image_.objects().begin(), image_.objects().end(), holds_it)) return true;
-  std::call_once(staying_is_told_, [&] {
-    Dl_info info{};
-    const bool has_name = ::dladdr(function, &info) != 0 && info.dli_fname != nullptr;
-    const std::string what = has_name ? fmt::format(
-                                            "{} run on rank 0 alone, since the program has loaded it itself; "
-                                            "name it in LD_PRELOAD to spread them",
-                                            info.dli_fname)
-                                      : "code that the program has made run on rank 0 alone";
-    write_fully(STDERR_FILENO, "craton: parallel regions of " + what + "\n");
-  });
+  if (image_.object_of(function) == nullptr) tell_what_stays("parallel regions", function);
   return true;
+}
+
+bool SharedProgram::thread_may_leave(const void* function) noexcept {
+  if (is_own_code(function)) return true;
+  tell_what_stays("threads", function);
+  return false;
+}
+
+void SharedProgram::tell_what_stays(const char* what, const void* function) noexcept {
+  std::call_once(staying_is_told_, [&] {
+    const LoadedObject* const object = image_.object_of(function);
+    if (object != nullptr && !may_be_shared(*object)) return;
+    const auto told = [&](std::string_view whose, std::string_view remedy) {
+      write_fully(STDERR_FILENO,
+                  fmt::format("craton: {} of {} run on rank {} alone{}\n", what, whose, rank(), remedy));
+    };
+    Dl_info info{};
+    if (object != nullptr)
+      told(object->name(), fmt::format(": a library of the system; --program-libraries={} spreads them",
+                                       object->name().substr(0, object->name().find(".so"))));
+    else if (::dladdr(function, &info) != 0 && info.dli_fname != nullptr)
+      told(info.dli_fname, ", since the program has loaded it itself; name it in LD_PRELOAD to spread them");
+    else
+      told("code that the program has made", "");
+  });
 }
 
 /// Of an operand that goes on in the next block only the first becomes strong. That will do: who runs an

@@ -125,6 +125,8 @@ class SharedProgram final : public omp::Platform {
   void flush_output() noexcept override;
   [[noreturn]] void fail(const std::string& message) noexcept override;
   bool stays_on_rank(const void* function) noexcept override;
+  /// A thread that begins with it may run on any rank. Else the first time a line says what would have it so.
+  bool thread_may_leave(const void* function) noexcept;
   fabric::RegionId first_region() override;
   fabric::HandlerId first_handler() override;
 
@@ -138,10 +140,12 @@ class SharedProgram final : public omp::Platform {
   static void* work(void* self);
   static void hear(void* self, fabric::Rank source, const std::byte* payload, std::size_t bytes) noexcept;
   static void* exit_here(void* self);
-  void tell_first(std::uint32_t what, int status) noexcept;
+  void tell_rank(fabric::Rank to, std::uint32_t what, int status) noexcept;
   void wait_for_end();
   bool comes_soon(FunctionRef<bool()> event);
   bool others_have_left();
+  /// Once. \param what "threads"
+  void tell_what_stays(const char* what, const void* function) noexcept;
 
   std::unique_ptr<job::Job> job_;
   const std::uint32_t omp_mutexes_;

@@ -258,7 +258,7 @@ Threads::Answer Threads::answer_to(const Waiter& waiter) noexcept {
 }
 
 int Threads::create(pthread_t* thread, const pthread_attr_t* attributes, Stacks::Body body, void* argument) {
-  const bool may_leave = spread_ && program_.is_own_code(code_of(program_, body, argument));
+  const bool may_leave = spread_ && program_.thread_may_leave(code_of(program_, body, argument));
   const fabric::Rank rank = may_leave ? choose_rank() : program_.rank();
   if (rank == program_.rank()) return create_here(thread, attributes, body, argument);
   return create_there(rank, thread, attributes, body, argument);

@@ -7,6 +7,8 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
 #include <ostream>
 #include <sstream>
 #include <string>
@@ -164,12 +166,85 @@ TEST(SpreadThreads, AreNamedToWhoHasNotAskedForThem) {
   EXPECT_NE(job.error().find("processes: 1,"), std::string::npos) << job.error();
 }
 
+/// What the ranks have counted, also where threads still wait or compute, and where another rank asks for the
+/// end.
+TEST(SpreadThreads, AreCountedWhateverTheyDoAtTheEnd) {
+  for (const char* const end : {"main_first", "running", "computing", "exit"}) {
+    LaunchedJob job({"--share=auto", "--spread-threads", "-n", "3", "--stats=json", "--",
+                     job::program("thread_ends"), end});
+    job::finish_clean(job);
+    const nlohmann::json told = nlohmann::json::parse(job.error(), nullptr, false);
+    ASSERT_FALSE(told.is_discarded()) << end << ": " << job.error();
+    EXPECT_EQ(told.at("ranks").size(), 3U) << end;
+    EXPECT_GT(told.at("ranks")[1].at("read_faults"), 0) << end;
+  }
+}
+
 /// A pool of as many threads as there are processors has one for each thread of all ranks.
 TEST(SpreadThreads, SeeTheProcessorsOfAllRanks) {
   LaunchedJob job({"--share=auto", "--spread-threads", "-n", "3", "--threads", "5", "--", "/usr/bin/getconf",
                    "_NPROCESSORS_ONLN"});
   EXPECT_EQ(job::finish_clean(job), 0);
   EXPECT_EQ(job.output(), "15\n");
+}
+
+/// Its threads are those of a library of the system.
+class Compressing : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(tool)) GTEST_SKIP() << "no xz";
+  }
+  static std::vector<std::string> command(std::vector<std::string> words) {
+    const std::vector<std::string> program{
+        "-n", "3",           "--share=auto",      "--spread-threads", "--",
+        tool, "--threads=3", "--block-size=8KiB", "--stdout",         job::program("patterns")};
+    words.insert(words.end(), program.begin(), program.end());
+    return words;
+  }
+  static std::string native() {
+    return output_of("timeout 100 " + tool + " --threads=3 --block-size=8KiB --stdout '" +
+                     job::program("patterns") + "'");
+  }
+
+  inline static const std::string tool = "/usr/bin/xz";
+};
+
+TEST_F(Compressing, HasItsThreadsOnOneRankAndSaysWhatWouldSpreadThem) {
+  LaunchedJob job(command({}));
+  EXPECT_EQ(job::finish_clean(job), 0);
+  EXPECT_TRUE(job.output() == native());
+  EXPECT_EQ(job.error(),
+            "craton: threads of liblzma.so.5 run on rank 0 alone: a library of the system; "
+            "--program-libraries=liblzma spreads them\n");
+}
+
+TEST_F(Compressing, HasThemOnAllRanksWhereTheLibraryIsNamed) {
+  LaunchedJob job(command({"--program-libraries=liblzma.so.5", "--stats=json"}));
+  EXPECT_EQ(job::finish_clean(job), 0);
+  EXPECT_TRUE(job.output() == native());
+  const nlohmann::json ranks = nlohmann::json::parse(job.error()).at("ranks");
+  for (int rank = 0; rank < 3; ++rank) EXPECT_GT(ranks.at(rank).at("write_faults"), 0) << "rank " << rank;
+}
+
+TEST_F(Compressing, IsToldOfLibrariesThatItDoesNotHave) {
+  struct Wrong {
+    std::string libraries;
+    std::string told;
+  };
+  const std::string path = std::filesystem::canonical(tool);
+  for (const auto& [libraries, told] :
+       {Wrong{"libzlma", "libzlma: the program starts with no library of that name; did you mean liblzma?"},
+        Wrong{"liblzma,libothers",
+              "libothers: the program starts with no library of that name; ldd lists those of " + path},
+        Wrong{
+            "/usr/lib/nowhere",
+            "/usr/lib/nowhere: the program starts with no library of that name; ldd lists those of " + path},
+        Wrong{"libc", "libc: its state is always that of one process; leave it out"}}) {
+    LaunchedJob job(command({"--program-libraries=" + libraries}));
+    EXPECT_EQ(job::finish_clean(job), 1);
+    EXPECT_EQ(job.output(), "");
+    EXPECT_EQ(job.error().substr(0, job.error().find('\n')), "craton: --program-libraries names " + told);
+  }
 }
 
 }  // namespace

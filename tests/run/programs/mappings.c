@@ -74,6 +74,28 @@ int main(void) {
   }
   check_int("a file that is only read", sum);
   check_int("unmapped", munmap((void*)shared, bytes));
+  /* By threads of all ranks, from a descriptor of the first; on another node that means a copy. */
+  long failures = 0;
+  sum = 0;
+#pragma omp parallel reduction(+ : sum, failures)
+  {
+    take_part();
+    failures += (fcntl(read_only, F_GETFL) & O_ACCMODE) != O_RDONLY;
+    for (int way = 0; way < 2; ++way) {
+      const int flags = way == 0 ? MAP_SHARED : MAP_PRIVATE;
+      long* mine = mmap(NULL, bytes, PROT_READ | (way == 0 ? 0 : PROT_WRITE), flags, read_only, 4096);
+      if (mine == MAP_FAILED) {
+        failures += 1;
+        continue;
+      }
+      if (way == 1) mine[0] = 3;
+#pragma omp for nowait
+      for (int i = 0; i < count - 512; ++i) sum += mine[i] * (1 + i % 3);
+      failures += munmap(mine, bytes) != 0;
+    }
+  }
+  check_int("mapped by threads", sum);
+  check_int("which failed", failures);
   close(read_only);
   close(fd);
   unlink(name);
