@@ -234,11 +234,13 @@ void patch_program(SharedProgram& program) {
     shared.ranges.push_back({.begin = span.begin, .end = span.end});
   send_libatomic_to(shared);
   bool has_traps = false;
+  constexpr std::uint32_t threads_most = 32;
+  const unsigned threads = std::clamp(program.fabric().processors_a_rank(), 1U, threads_most);
   for (const LoadedObject& object : program.image().objects()) {
     if (!object.shared || object.code.empty()) continue;
     const auto map = code_map_at(reinterpret_cast<const void*>(object.code.front().begin));
     if (!map.has_value()) continue;
-    PatchReport report = patch(*map, shared);
+    PatchReport report = patch(*map, shared, threads);
     has_traps = has_traps || !report.traps.empty();
     vm::add_loads_to_store(std::move(report.loads_to_store));
     if (program.rank() == 0) warn_of_untouched(object, report);

@@ -306,7 +306,7 @@ class HeapRun {
 class HeapPrograms : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(HeapPrograms, HaveMemoryOfTheirOwn) {
-  const Schedules all = run_schedules<HeapRun>(GetParam(), schedules_wanted(100'000, 500));
+  const Schedules all = run_schedules<HeapRun>(GetParam(), schedules_wanted(40'000, 500));
   expect_names_seen(all, heap_counts);
 }
 

@@ -461,7 +461,7 @@ class ShareRun {
 class SharePrograms : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(SharePrograms, RunEachIterationOnce) {
-  const Schedules all = run_schedules<ShareRun>(GetParam(), schedules_wanted(100'000, 500));
+  const Schedules all = run_schedules<ShareRun>(GetParam(), schedules_wanted(40'000, 500));
   expect_names_seen(all, share_counts);
 }
 

@@ -300,7 +300,7 @@ class TaskRun {
 class TaskPrograms : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(TaskPrograms, RunEachTaskOnce) {
-  const Schedules all = run_schedules<TaskRun>(GetParam(), schedules_wanted(100'000, 500));
+  const Schedules all = run_schedules<TaskRun>(GetParam(), schedules_wanted(40'000, 500));
   expect_names_seen(all, task_counts);
 }
 

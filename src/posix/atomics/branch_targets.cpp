@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "posix/atomics/readers.hpp"
+
 namespace craton::posix {
 namespace {
 
@@ -15,25 +17,41 @@ constexpr int hits_least = 2;
 
 }  // namespace
 
-BranchTargets::BranchTargets(const CodeMap& map) : map_(map), targets_(map.image), named_(map.image) {
-  for (const AddressRange& function : map.functions) read_function(function);
-  for (const AddressRange& range : map.data) read_data(range);
-  for (const std::uintptr_t pad : map.landing_pads) targets_.insert(pad);
+BranchTargets::BranchTargets(const CodeMap& map)
+    : map_(map), is_read_(map.functions.size()), targets_(map.image), named_(map.image) {}
+
+BranchTargets::Read BranchTargets::read(std::size_t function) {
+  const AddressRange& range = map_.functions[function];
+  is_read_[function] = 1;
+  targets_.insert(range.begin);
+  bool has_sites = false;
+  bool is_indirect = false;
+  const std::uintptr_t end = read_instructions(range, [&](const Instruction& instruction) {
+    if (instruction.target != 0) targets_.insert(instruction.target);
+    for (const std::uintptr_t address : instruction.refers_to) named_.insert(address);
+    is_indirect = is_indirect || instruction.flow == Flow::indirect;
+    has_sites = has_sites || instruction.site != SiteKind::none;
+  });
+  const bool is_whole = end == range.end;
+  if (is_indirect || !is_whole) {
+    const std::scoped_lock lock(adding_);
+    if (is_indirect) indirect_.insert(range.begin);
+    if (!is_whole) unreadable_.insert(range.begin);
+  }
+  return {.has_sites = has_sites, .is_whole = is_whole};
+}
+
+void BranchTargets::finish(unsigned threads) {
+  read_in_blocks(is_read_.size(), functions_a_block, threads, [this](std::size_t first, std::size_t last) {
+    for (std::size_t i = first; i < last; ++i)
+      if (is_read_[i] == 0) read(i);
+  });
+  for (const AddressRange& range : map_.data) read_data(range);
+  for (const std::uintptr_t pad : map_.landing_pads) targets_.insert(pad);
   named_.for_each([this](std::uintptr_t address) {
     if (map_.function_at(address) != nullptr) targets_.insert(address);
     if (!indirect_.empty()) read_table(address);
   });
-}
-
-void BranchTargets::read_function(const AddressRange& function) {
-  targets_.insert(function.begin);
-  const Decoded decoded = decode(function);
-  if (decoded.end != function.end) unreadable_.insert(function.begin);
-  for (const Instruction& instruction : decoded.instructions) {
-    if (instruction.target != 0) targets_.insert(instruction.target);
-    if (instruction.flow == Flow::indirect) indirect_.insert(function.begin);
-    for (const std::uintptr_t address : instruction.refers_to) named_.insert(address);
-  }
 }
 
 void BranchTargets::read_data(const AddressRange& range) {

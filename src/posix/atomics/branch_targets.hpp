@@ -9,9 +9,11 @@
 /// target rather than too little.
 #pragma once
 
+#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <unordered_set>
 #include <vector>
 
@@ -21,13 +23,17 @@
 namespace craton::posix {
 
 /// A set of addresses of one range, a bit for each: a large library has millions. Others are left out.
+/// Several threads may insert at a time, while nobody looks.
 class AddressSet {
  public:
   explicit AddressSet(const AddressRange& range)
       : range_(range), words_((range.end - range.begin + word_bits - 1) / word_bits) {}
 
   void insert(std::uintptr_t address) {
-    if (range_.holds(address)) word_of(address) |= bit_of(address);
+    if (!range_.holds(address)) return;
+    const std::atomic_ref word(word_of(address));
+    const std::uint64_t bit = bit_of(address);
+    if ((word.load(std::memory_order_relaxed) & bit) == 0) word.fetch_or(bit, std::memory_order_relaxed);
   }
   bool holds(std::uintptr_t address) const {
     return range_.holds(address) && (words_[(address - range_.begin) / word_bits] & bit_of(address)) != 0;
@@ -53,9 +59,20 @@ class AddressSet {
 
 class BranchTargets {
  public:
-  /// Reads all functions of the object.
+  /// What was read of a function.
+  struct Read {
+    bool has_sites;
+    bool is_whole;  ///< all of its bytes are instructions
+  };
+
   explicit BranchTargets(const CodeMap& map);
 
+  /// Reads a function of the map, which it does once. Several threads may do so at a time, before finish().
+  Read read(std::size_t function);
+  /// Reads those that have not been, on so many threads, and what else tells of targets.
+  void finish(unsigned threads);
+
+  // When all is read.
   bool is_target(std::uintptr_t address) const { return targets_.holds(address); }
   /// Whether any instruction of a function may be a target: it jumps to what a register or memory says, and
   /// no table was found for it; or not all of it could be read.
@@ -65,15 +82,16 @@ class BranchTargets {
   }
 
  private:
-  void read_function(const AddressRange& function);
   void read_data(const AddressRange& range);
   void read_table(std::uintptr_t table);
   template <typename Entry>
   void read_entries(std::uintptr_t table, std::uintptr_t end, std::uintptr_t relative_to);
 
   const CodeMap& map_;
+  std::vector<std::uint8_t> is_read_;  // of each function
   AddressSet targets_;
   AddressSet named_;                              // addresses that instructions name
+  std::mutex adding_;                             // to the sets of functions
   std::unordered_set<std::uintptr_t> indirect_;   // functions, by where they begin
   std::unordered_set<std::uintptr_t> explained_;  // functions into which a table leads
   std::unordered_set<std::uintptr_t> unreadable_;

@@ -218,25 +218,30 @@ bool decode_whole(std::uintptr_t at, std::size_t bytes_most, DecodedWhole& into)
                                              &into.raw, into.operands.data()));
 }
 
-Decoded decode(const AddressRange& range) {
-  Decoded decoded;
-  decoded.instructions.reserve((range.end - range.begin) / 4);
-  for (std::uintptr_t at = range.begin; at < range.end;) {
-    ZydisDecodedInstruction raw;
-    const ZyanStatus status = ZydisDecoderDecodeInstruction(
-        &decoder(), nullptr, reinterpret_cast<const void*>(at), range.end - at, &raw);
-    decoded.end = at;
-    if (!ZYAN_SUCCESS(status)) return decoded;
+std::uintptr_t read_instructions(const AddressRange& range, FunctionRef<void(const Instruction&)> visit) {
+  const ZydisDecoder& with = decoder();
+  ZydisDecodedInstruction raw;
+  std::uintptr_t at = range.begin;
+  for (; at < range.end; at += raw.length) {
+    const ZyanStatus status = ZydisDecoderDecodeInstruction(&with, nullptr, reinterpret_cast<const void*>(at),
+                                                            range.end - at, &raw);
+    if (!ZYAN_SUCCESS(status)) return at;
     Instruction instruction;
     instruction.address = at;
     instruction.length = raw.length;
     instruction.site = kind_of(raw);
     set_flow(instruction, raw);
     set_references(instruction, raw);
-    decoded.instructions.push_back(instruction);
-    at += raw.length;
+    visit(instruction);
   }
-  decoded.end = range.end;
+  return at;
+}
+
+Decoded decode(const AddressRange& range) {
+  Decoded decoded;
+  decoded.instructions.reserve((range.end - range.begin) / 4);
+  decoded.end = read_instructions(
+      range, [&](const Instruction& instruction) { decoded.instructions.push_back(instruction); });
   return decoded;
 }
 

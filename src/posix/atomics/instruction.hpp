@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/function_ref.hpp"
 #include "posix/atomics/code_map.hpp"
 #include "posix/atomics/registers.hpp"
 
@@ -75,7 +76,9 @@ struct Decoded {
   std::uintptr_t end = 0;  ///< how far it could be read; less than asked for where bytes are no instruction
 };
 
-/// Reads instructions one after the other.
+/// Reads instructions one after the other. \returns how far it could
+std::uintptr_t read_instructions(const AddressRange& range, FunctionRef<void(const Instruction&)> visit);
+/// Keeps them.
 Decoded decode(const AddressRange& range);
 /// Whether a range can hold an atomic instruction at all; much faster than decode().
 bool may_hold_sites(const AddressRange& range) noexcept;

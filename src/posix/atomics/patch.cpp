@@ -213,9 +213,9 @@ std::size_t& count_of(PatchReport& report, SiteKind kind) noexcept {
 
 }  // namespace
 
-PatchReport patch(const CodeMap& object, const SharedMemory& shared) {
+PatchReport patch(const CodeMap& object, const SharedMemory& shared, unsigned threads) {
   check(object, shared);
-  const PatchPlan plan = Planner(object, shared).make();
+  const PatchPlan plan = Planner(object, shared, threads).make();
   PatchReport report = report_of(object, plan);
   if (plan.runs.empty() && plan.traps.empty()) return report;
 

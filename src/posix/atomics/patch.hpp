@@ -47,8 +47,8 @@ struct PatchReport {
 
 /// Patches an object, for as long as the process lives: what it needs is never freed. No other thread may run
 /// code of the object meanwhile, and the object must be neither patched already nor ours.
-/// \param shared is copied
+/// \param shared is copied \param threads of this process that read the code at a time
 /// \throws Error invalid_argument, not_supported, out_of_resources, system; the object is as it was then
-PatchReport patch(const CodeMap& object, const SharedMemory& shared);
+PatchReport patch(const CodeMap& object, const SharedMemory& shared, unsigned threads = 1);
 
 }  // namespace craton::posix

@@ -1,7 +1,10 @@
 #include "posix/atomics/patch_plan.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
+#include "posix/atomics/readers.hpp"
 #include "posix/atomics/reduction.hpp"
 #include "posix/atomics/site_code.hpp"
 
@@ -22,9 +25,43 @@ bool can_be_moved(const Site& site) noexcept {
 }  // namespace
 
 PatchPlan Planner::make() {
-  for (std::size_t i = 0; i < map_.functions.size(); ++i) plan_function(i);
+  for (const Found& found : find_functions()) plan_function(found);
   for (const CodeMap::Segment& segment : map_.code) look_between_functions(segment);
   return std::move(plan_);
+}
+
+/// Reads functions that may have sites for that and for branches at once: it takes most of a program's start.
+std::vector<Planner::Found> Planner::find_functions() {
+  struct Block {
+    std::vector<Found> found;
+    std::size_t other_bytes = 0;
+  };
+  const std::size_t count = map_.functions.size();
+  std::vector<Block> blocks((count + functions_a_block - 1) / functions_a_block);
+  read_in_blocks(count, functions_a_block, threads_, [&](std::size_t first, std::size_t last) {
+    Block& block = blocks[first / functions_a_block];
+    LookFinder look_finder(map_, shared_.pauses);
+    for (std::size_t i = first; i < last; ++i) {
+      const AddressRange& function = map_.functions[i];
+      std::vector<SupposedLook> looks;
+      if (shared_.hooks.look != nullptr) looks = look_finder.find(function);
+      bool is_one = !looks.empty();
+      if (is_one || may_hold_sites(function)) {
+        const BranchTargets::Read read = targets_.read(i);
+        is_one = is_one || read.has_sites || !read.is_whole;
+      }
+      if (is_one)
+        block.found.push_back({i, std::move(looks)});
+      else
+        block.other_bytes += function.end - function.begin;
+    }
+  });
+  std::vector<Found> all;
+  for (Block& block : blocks) {
+    plan_.read_bytes += block.other_bytes;
+    std::move(block.found.begin(), block.found.end(), std::back_inserter(all));
+  }
+  return all;
 }
 
 /// Where no function is known instructions are read only to tell of sites there: what is taken for one may be
@@ -51,20 +88,15 @@ void Planner::look_at(const AddressRange& range, bool holds_data) {
 }
 
 const BranchTargets& Planner::targets() {
-  if (!targets_) targets_ = std::make_unique<BranchTargets>(map_);
-  return *targets_;
+  if (!has_targets_) targets_.finish(threads_);
+  has_targets_ = true;
+  return targets_;
 }
 
-void Planner::plan_function(std::size_t index) {
-  const AddressRange& function = map_.functions[index];
-  std::vector<SupposedLook> looks;
-  if (shared_.hooks.look != nullptr) looks = look_finder_.find(function);
-  if (looks.empty() && !may_hold_sites(function)) {
-    plan_.read_bytes += function.end - function.begin;
-    return;
-  }
+void Planner::plan_function(const Found& found) {
+  const AddressRange& function = map_.functions[found.index];
   Decoded decoded = decode(function);
-  look_finder_.mark(looks, decoded.instructions);
+  look_finder_.mark(found.looks, decoded.instructions);
   plan_.read_bytes += decoded.end - function.begin;
   if (decoded.end != function.end) {
     Instruction unreadable;
@@ -73,7 +105,7 @@ void Planner::plan_function(std::size_t index) {
   }
   // How far filler behind the function may be overwritten.
   std::uintptr_t limit = (function.end + function_alignment - 1) / function_alignment * function_alignment;
-  if (index + 1 < map_.functions.size()) limit = std::min(limit, map_.functions[index + 1].begin);
+  if (found.index + 1 < map_.functions.size()) limit = std::min(limit, map_.functions[found.index + 1].begin);
   for (const AddressRange& segment : map_.code)
     if (segment.holds(function.begin)) limit = std::min(limit, segment.end);
 

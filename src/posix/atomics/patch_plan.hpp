@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "posix/atomics/branch_targets.hpp"
@@ -41,12 +40,20 @@ struct PatchPlan {
 /// Reads only.
 class Planner {
  public:
-  Planner(const CodeMap& map, const SharedMemory& shared)
-      : map_(map), shared_(shared), look_finder_(map, shared.pauses) {}
+  /// \param threads that read at a time
+  Planner(const CodeMap& map, const SharedMemory& shared, unsigned threads)
+      : map_(map), shared_(shared), threads_(threads), look_finder_(map, shared.pauses), targets_(map) {}
   PatchPlan make();
 
  private:
-  void plan_function(std::size_t index);
+  /// A function that has sites, or cannot be read.
+  struct Found {
+    std::size_t index;
+    std::vector<SupposedLook> looks;
+  };
+
+  std::vector<Found> find_functions();
+  void plan_function(const Found& found);
   void look_between_functions(const CodeMap::Segment& segment);
   void look_at(const AddressRange& range, bool holds_data);
   void find_entries_inside(const std::vector<Instruction>& all);
@@ -60,8 +67,10 @@ class Planner {
 
   const CodeMap& map_;
   const SharedMemory& shared_;
-  LookFinder look_finder_;
-  std::unique_ptr<BranchTargets> targets_;      // made when a site is too short for a jump
+  const unsigned threads_;
+  const LookFinder look_finder_;
+  BranchTargets targets_;
+  bool has_targets_ = false;                    // it is finished: when a site is too short for a jump
   std::vector<std::uintptr_t> entries_inside_;  // instructions of the function that is being planned
   PatchPlan plan_;
 };
