@@ -307,7 +307,8 @@ void SharedProgram::run(Stacks::Body body) {
       const bool has_threads = stacks_->running_threads() != 0;
       tell_rank(0, has_threads ? stays : has_left, 0);
       open_->tell();
-      while (has_threads) ::pause();
+      if (has_threads)
+        for (;;) ::pause();
     }
     stack_atomics_->stop();
     open_->close();
