@@ -139,7 +139,7 @@ void NamedLibraries::check(std::span<const LoadedObject> objects) const {
       const bool is_one = is_named(object.path, entry);
       if (is_one && object.shared) return false;
       is_there = is_there || is_one;
-      if (may_be_shared(object)) known.emplace_back(object.name().substr(0, object.name().find(".so")));
+      if (may_be_shared(object)) known.emplace_back(object.short_name());
     }
     const std::optional<std::string> nearest = nearest_name(entry, known);
     throw Error(ErrorCode::invalid_argument,
@@ -180,10 +180,7 @@ Image::Image(const NamedLibraries& named) {
 }
 
 const LoadedObject* Image::object_of(const void* code) const noexcept {
-  const auto has_code = [at = reinterpret_cast<std::uintptr_t>(code)](const LoadedObject& object) {
-    return std::any_of(object.code.begin(), object.code.end(),
-                       [at](const AddressSpan& span) { return span.contains(at); });
-  };
+  const auto has_code = [code](const LoadedObject& object) { return holds(object.code, code); };
   const auto found = std::find_if(objects_.begin(), objects_.end(), has_code);
   return found == objects_.end() ? nullptr : &*found;
 }

@@ -5,6 +5,7 @@
 
 #include <link.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -29,6 +30,11 @@ struct AddressSpan {
   }
 };
 
+inline bool holds(std::span<const AddressSpan> spans, const void* address) noexcept {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  return std::any_of(spans.begin(), spans.end(), [at](const AddressSpan& span) { return span.contains(at); });
+}
+
 /// An executable or library.
 struct LoadedObject {
   std::string path;  ///< of the executable: /proc/self/exe resolved
@@ -47,6 +53,8 @@ struct LoadedObject {
 
   /// Without its folder.
   std::string_view name() const noexcept { return std::string_view(path).substr(path.rfind('/') + 1); }
+  /// And without its version: "liblzma".
+  std::string_view short_name() const noexcept { return name().substr(0, name().find(".so")); }
 };
 
 /// Libraries of the system that a user says are the program's (--program-libraries).

@@ -233,11 +233,6 @@ bool SharedProgram::others_run() noexcept {
   return job_->size() > 1 && omp::runtime()->unlock_publishes();
 }
 
-bool SharedProgram::holds(const std::vector<AddressSpan>& spans, const void* address) noexcept {
-  const auto at = reinterpret_cast<std::uintptr_t>(address);
-  return std::any_of(spans.begin(), spans.end(), [at](const AddressSpan& span) { return span.contains(at); });
-}
-
 bool SharedProgram::is_own_code(const void* address) const noexcept {
   return holds(own_code_, address);
 }
@@ -475,9 +470,9 @@ bool SharedProgram::thread_may_leave(const void* function) noexcept {
 }
 
 void SharedProgram::tell_what_stays(const char* what, const void* function) noexcept {
+  const LoadedObject* const object = image_.object_of(function);
+  if (object != nullptr && !may_be_shared(*object)) return;
   std::call_once(staying_is_told_, [&] {
-    const LoadedObject* const object = image_.object_of(function);
-    if (object != nullptr && !may_be_shared(*object)) return;
     const auto told = [&](std::string_view whose, std::string_view remedy) {
       write_fully(STDERR_FILENO,
                   fmt::format("craton: {} of {} run on rank {} alone{}\n", what, whose, rank(), remedy));
@@ -485,7 +480,7 @@ void SharedProgram::tell_what_stays(const char* what, const void* function) noex
     Dl_info info{};
     if (object != nullptr)
       told(object->name(), fmt::format(": a library of the system; --program-libraries={} spreads them",
-                                       object->name().substr(0, object->name().find(".so"))));
+                                       object->short_name()));
     else if (::dladdr(function, &info) != 0 && info.dli_fname != nullptr)
       told(info.dli_fname, ", since the program has loaded it itself; name it in LD_PRELOAD to spread them");
     else

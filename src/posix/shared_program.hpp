@@ -71,13 +71,7 @@ class SharedProgram final : public omp::Platform {
   bool others_run() noexcept;
   const Image& image() const noexcept { return image_; }
   /// Whether what a caller at this address allocates stays private: the C library and the loader.
-  bool allocates_privately(const void* caller) const noexcept {
-    const auto address = reinterpret_cast<std::uintptr_t>(caller);
-    for (const AddressSpan& span : private_callers_) {
-      if (span.contains(address)) return true;
-    }
-    return false;
-  }
+  bool allocates_privately(const void* caller) const noexcept { return holds(private_callers_, caller); }
   /// Whether it is code of the program or of its own libraries, not of the system's.
   bool is_own_code(const void* address) const noexcept;
   /// Whether it is the C++ library's.
@@ -131,7 +125,6 @@ class SharedProgram final : public omp::Platform {
   fabric::HandlerId first_handler() override;
 
  private:
-  static bool holds(const std::vector<AddressSpan>& spans, const void* address) noexcept;
   void agree_on_image(space::Agreement& agreement);
   void share_data();
   void share_part(const LoadedObject& object, const DataPart& part);

@@ -191,9 +191,6 @@ TEST(SpreadThreads, SeeTheProcessorsOfAllRanks) {
 /// Its threads are those of a library of the system.
 class Compressing : public testing::Test {
  protected:
-  void SetUp() override {
-    if (!std::filesystem::exists(tool)) GTEST_SKIP() << "no xz";
-  }
   static std::vector<std::string> command(std::vector<std::string> words) {
     const std::vector<std::string> program{
         "-n", "3",           "--share=auto",      "--spread-threads", "--",
