@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "coherence/block_lock.hpp"
+#include "omp/float_control.hpp"
 #include "omp/runtime.hpp"
 #include "omp/tasks.hpp"
 
@@ -65,6 +66,7 @@ void RankTeamHost::sit(Thread& thread, const Team& team, std::uint32_t local) no
     thread.state.seat = seat_of_thread(thread.state.seat, team.bind(), local, team.local());
     runtime_.bind(thread);
   }
+  take_float_control(team.region().float_control);
   // OMP_DISPLAY_AFFINITY: where a thread has another place than before.
   if (runtime_.settings().display_affinity && std::exchange(thread.shown_in, team.size()) != team.size())
     omp_display_affinity(nullptr);

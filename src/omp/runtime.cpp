@@ -6,12 +6,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "base/assert.hpp"
 #include "base/events.hpp"
 #include "base/processors.hpp"
 #include "coherence/block_lock.hpp"
 #include "fabric/lost_peer.hpp"
+#include "omp/float_control.hpp"
 #include "omp/message.hpp"
 
 namespace craton::omp {
@@ -34,10 +36,10 @@ enum Word : std::uint32_t {
   site_and_kind = TeamHost::site_word,
   function,
   data,
-  size_and_ranks,
+  size_and_control,
   threads_and_chunk,
   schedule_and_marks,
-  limit_and_level,
+  limit_and_ranks,
   teams,
   shares,
   allocator,
@@ -72,13 +74,14 @@ space::BarrierNote note_of(const Region& region, const Icvs& icvs, const TeamSta
   const Loop& loop = region.loop;
   word[site_and_kind] =
       pack(region.site, static_cast<std::uint32_t>(loop.kind) | (loop.ordered ? 1U << 8U : 0U) |
-                            (region.reduces ? 1U << 9U : 0U) | number << 16U);
+                            (region.reduces ? 1U << 9U : 0U) | (region.float_control != 0 ? 1U << 10U : 0U) |
+                            number << 16U);
   word[function] = reinterpret_cast<std::uintptr_t>(region.function);
   word[data] = reinterpret_cast<std::uintptr_t>(region.data);
-  word[size_and_ranks] = pack(shape.size, shape.ranks);
+  word[size_and_control] = pack(shape.size, float_control());
   word[threads_and_chunk] = pack(icvs.threads, static_cast<std::uint32_t>(icvs.chunk));
   word[schedule_and_marks] = pack(icvs.schedule, marks_of(icvs));
-  word[limit_and_level] = pack(icvs.thread_limit, outer.level);
+  word[limit_and_ranks] = pack(icvs.thread_limit, shape.ranks | outer.level << 16U);
   word[shares] = shares_before;
   word[allocator] = icvs.default_allocator;
   note.count = allocator + 1;
@@ -91,6 +94,10 @@ space::BarrierNote note_of(const Region& region, const Icvs& icvs, const TeamSta
   return note;
 }
 
+std::uint32_t control_of(const space::BarrierNote& note) noexcept {
+  return high(note.words[size_and_control]);
+}
+
 Region region_of(const space::BarrierNote& note) noexcept {
   const auto& word = note.words;
   Region region{.function = reinterpret_cast<void (*)(void*)>(word[function]),
@@ -98,6 +105,7 @@ Region region_of(const space::BarrierNote& note) noexcept {
                 .loop = {},
                 .reduces = (high(word[site_and_kind]) >> 9U & 1U) != 0,
                 .site = low(word[site_and_kind])};
+  if ((high(word[site_and_kind]) >> 10U & 1U) != 0) region.float_control = control_of(note);
   if (note.count < words) return region;
   const std::uint32_t kind = high(word[site_and_kind]);
   region.loop = {
@@ -120,7 +128,7 @@ Icvs icvs_of(const space::BarrierNote& note) noexcept {
           .max_active_levels = marks >> 8U & 0xffU,
           .schedule = low(word[schedule_and_marks]),
           .chunk = static_cast<std::int32_t>(high(word[threads_and_chunk])),
-          .thread_limit = low(word[limit_and_level]),
+          .thread_limit = low(word[limit_and_ranks]),
           .default_device = static_cast<std::int16_t>(marks >> 16U),
           .default_allocator = word[allocator]};
 }
@@ -381,6 +389,7 @@ void Runtime::end_region() {
   Thread& thread = self();
   Team& team = *thread.state.team;
   team.end(team.region().site);
+  take_float_control(team.region().float_control);
   thread.state = team.outer();
   thread.task = team.parent();
   if (thread.task->icvs.thread_limit != no_thread_limit)
@@ -465,18 +474,22 @@ void Runtime::run_worker(void* argument) {
 
 void Runtime::work() {
   CRATON_ASSERT(rank_ != 0U);
+  bool is_first = true;
   for (;;) {
     const space::BarrierNote note = outer_team_.hear();
-    const Region region = region_of(note);
+    Region region = region_of(note);
     if (region.function == nullptr) return;
-    const std::uint32_t size = low(note.words[size_and_ranks]);
-    const fabric::Rank ranks = high(note.words[size_and_ranks]);
+    const std::uint32_t size = low(note.words[size_and_control]);
+    const fabric::Rank ranks = high(note.words[limit_and_ranks]) & 0xffffU;
     if (rank_ >= ranks) {
       guard([&] { platform_.space().barrier().gather(note.reach, region.site); });
       continue;
     }
+    // As threads that rank 0's had made for it.
+    if (std::exchange(is_first, false)) region.float_control = control_of(note);
     const League league{.number = low(note.words[Word::teams]), .count = high(note.words[Word::teams])};
-    const TeamState outer{.level = high(note.words[limit_and_level]), .position = {}, .league = league};
+    const TeamState outer{
+        .level = high(note.words[limit_and_ranks]) >> 16U, .position = {}, .league = league};
     start(outer_team_,
           {.shape = shape_of(rank_, ranks, size),
            .outer = outer,

@@ -41,7 +41,8 @@ struct Region {
   bool reduces = false;          ///< reductions over its tasks are what `data` points to, once prepared
   /// Called before any thread runs it, with how many there are; null: nothing.
   void (*prepare)(void* data, std::uint32_t size) = nullptr;
-  std::uint32_t site = 0;  ///< where in the program it is
+  std::uint32_t site = 0;           ///< where in the program it is
+  std::uint32_t float_control = 0;  ///< of its threads, and of who starts it afterwards; 0: each one's own
 };
 
 class Team {

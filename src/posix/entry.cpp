@@ -16,7 +16,6 @@
 #include "posix/constructors.hpp"
 #include "posix/descriptors.hpp"
 #include "posix/everywhere.hpp"
-#include "posix/fast_math.hpp"
 #include "posix/foreign_memory.hpp"
 #include "posix/fortran_start.hpp"
 #include "posix/forwarding.hpp"
@@ -132,7 +131,6 @@ void skip_addresses_of_others() noexcept {
     craton::posix::start_forwarding(*program);
     craton::posix::patch_program(*program);
     craton::posix::explain_faults(*program);
-    if (program->rank() != 0) craton::posix::follow_fast_math();  // its threads are made by this one
     program->run(&run_program);
   } catch (const craton::Error& error) {
     if (error.code() == craton::ErrorCode::peer_lost) craton::posix::wait_for_whoever_ends_us();

@@ -528,6 +528,17 @@ TEST(LeftOpen, StreamsThatAThreadStillReadsHoldUpNoEnd) {
   EXPECT_EQ(job.output(), "main returns");
 }
 
+// ---- Exceptions of arithmetic
+
+TEST(Arithmetic, ThatTrapsDoesSoOnAllRanks) {
+  const std::string program = job::program("divides");
+  if (!std::filesystem::exists(program)) GTEST_SKIP() << "there was no gfortran";
+  LaunchedJob job(command({"-n", "2", "--threads", "1"}, {program}));
+  EXPECT_EQ(job::finish_clean(job), 128 + SIGFPE) << job.error();
+  EXPECT_EQ(job.output(), "");
+  EXPECT_EQ(occurrences(job.error(), "craton: rank 1 "), 1) << job.error();
+}
+
 // ---- Local statics
 
 class LocalStatics : public testing::TestWithParam<const char*> {};

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "omp/float_control.hpp"
 #include "omp/kmpc/abi.hpp"
 #include "omp/runtime.hpp"
 #include "omp/tasks.hpp"
@@ -122,7 +123,8 @@ CRATON_KMPC void __kmpc_fork_call(Location* /*at*/, std::int32_t count, Microtas
               .code = reinterpret_cast<const void*>(code),
               .loop = {},
               .bind = std::exchange(asked_for.bind, Binding::none),
-              .site = site_of(reinterpret_cast<std::uintptr_t>(code))},
+              .site = site_of(reinterpret_cast<std::uintptr_t>(code)),
+              .float_control = float_control()},  // KMP_INHERIT_FP_CONTROL
              std::exchange(asked_for.threads, 0));
 }
 CRATON_KMPC void __kmpc_serialized_parallel(Location* /*at*/, std::int32_t /*thread*/) {
