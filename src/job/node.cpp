@@ -43,12 +43,13 @@ struct Node::LocalRank {
   bool finalized = false;
 };
 
-Node::Node(const Clock& clock, UniqueFd from_launcher, UniqueFd to_launcher)
+Node::Node(const Clock& clock, UniqueFd from_launcher, UniqueFd to_launcher, UniqueFd input)
     : loop_(clock),
       launcher_(
           loop_, std::move(from_launcher), std::move(to_launcher), max_node_body_bytes,
           [this](const Frame& frame) { this->from_launcher(frame); },
-          [this](const std::string& why) { launcher_gone(why); }) {
+          [this](const std::string& why) { launcher_gone(why); }),
+      given_input_(std::move(input)) {
   adopt_orphans();
   // A terminal sends these to all processes in front; it is the launcher that passes them on to ranks.
   for (const int number : {SIGINT, SIGQUIT, SIGHUP, SIGTSTP, SIGPIPE}) std::signal(number, SIG_IGN);
@@ -130,7 +131,7 @@ void Node::start_ranks() {
   for (Rank number = order_->first_rank; number < order_->first_rank + order_->rank_count; ++number) {
     RankProcess process;
     try {
-      process = start_rank(*order_, number);
+      process = start_rank(*order_, number, number == 0 ? std::move(given_input_) : UniqueFd());
     } catch (const Error& error) {
       return launcher_.send(FrameKind::start_failed,
                             StartResult{.exit_code = 126, .message = error.what()}.encode());

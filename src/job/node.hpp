@@ -24,8 +24,9 @@ namespace craton::job {
 /// For single-threaded processes that do nothing else.
 class Node {
  public:
-  /// \param from_launcher, to_launcher pipes that nobody else uses. \throws Error
-  Node(const Clock& clock, UniqueFd from_launcher, UniqueFd to_launcher);
+  /// \param from_launcher, to_launcher pipes that nobody else uses. \param input what rank 0 reads; none:
+  /// what the launcher sends. \throws Error
+  Node(const Clock& clock, UniqueFd from_launcher, UniqueFd to_launcher, UniqueFd input);
   ~Node();
 
   /// Serves until every process is gone and all is said. \returns the exit code of the process
@@ -67,7 +68,8 @@ class Node {
   Channel launcher_;
   std::optional<StartOrder> order_;
   std::vector<std::unique_ptr<LocalRank>> ranks_;
-  std::string input_;  ///< for rank 0, not yet written
+  UniqueFd given_input_;  ///< until rank 0 has it
+  std::string input_;     ///< for rank 0, not yet written
   bool input_ended_ = false;
   bool input_waits_ = false;
   bool ending_ = false;

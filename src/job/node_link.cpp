@@ -24,7 +24,8 @@ std::string own_path() {
 }
 
 /// In the child, between fork and exec.
-[[noreturn]] void become_agent(const std::vector<std::string>& words, bool local, int in, int out) {
+[[noreturn]] void become_agent(const std::vector<std::string>& words, bool local, int in, int out,
+                               int input) {
   // The terminal's signals go to the launcher alone, which passes them on. Ignored signals stay ignored in
   // the agent.
   for (const int number : {SIGINT, SIGQUIT, SIGHUP, SIGTSTP}) std::signal(number, SIG_IGN);
@@ -35,6 +36,7 @@ std::string own_path() {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
+  if (input >= 0) static_cast<void>(::fcntl(input, F_SETFD, 0));
   if (::dup2(in, STDIN_FILENO) >= 0 && ::dup2(out, STDOUT_FILENO) >= 0) {
     // By its inode, so that a program that was replaced meanwhile still finds a daemon of its own version.
     ::execvp(local ? "/proc/self/exe" : arguments[0], arguments.data());
@@ -46,7 +48,8 @@ std::string own_path() {
 
 }  // namespace
 
-StartedNode start_node(const std::string& host, const std::vector<std::string>& launch_agent) {
+StartedNode start_node(const std::string& host, const std::vector<std::string>& launch_agent,
+                       bool gives_input) {
   const bool local = is_this_host(host);
   std::vector<std::string> words;
   if (!local) {
@@ -55,6 +58,12 @@ StartedNode start_node(const std::string& host, const std::vector<std::string>& 
   }
   words.push_back(own_path());
   words.emplace_back("_node");
+  UniqueFd input;
+  if (local && gives_input && ::isatty(STDIN_FILENO) == 0) {
+    input.reset(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+    if (!input) throw Error::from_errno("cannot start a node daemon", errno, "ulimit -n");
+    words.insert(words.end(), {"--input", std::to_string(input.get())});
+  }
 
   int down[2];
   int up[2];
@@ -67,10 +76,13 @@ StartedNode start_node(const std::string& host, const std::vector<std::string>& 
   const UniqueFd out(up[1]);
   const pid_t agent = ::fork();
   if (agent < 0) throw Error::from_errno("cannot start a node daemon", errno, "ulimit -u");
-  if (agent == 0) become_agent(words, local, in.get(), out.get());
+  if (agent == 0) become_agent(words, local, in.get(), out.get(), input.get());
+  // Who writes to it learns when rank 0 reads no more.
+  if (const UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC)); input && nothing)
+    static_cast<void>(::dup2(nothing.get(), STDIN_FILENO));
   std::string command;
   for (const std::string& word : words) command += (command.empty() ? "" : " ") + word;
-  return {agent, std::move(from_node), std::move(to_node), command};
+  return {agent, std::move(from_node), std::move(to_node), command, static_cast<bool>(input)};
 }
 
 }  // namespace craton::job

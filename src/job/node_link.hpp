@@ -36,10 +36,13 @@ struct StartedNode {
   UniqueFd from_node;
   UniqueFd to_node;
   std::string command;
+  bool has_input = false;  ///< the standard input of this process is its rank 0's now
 };
 
 /// Starts the daemon of a host: this program again on this host, else through the launch agent. Does not wait
-/// for it. \throws Error out_of_resources
-StartedNode start_node(const std::string& host, const std::vector<std::string>& launch_agent);
+/// for it. \param gives_input to the daemon, for rank 0, where it is of this host and the input no terminal:
+/// those are read by the processes in front only. \throws Error out_of_resources
+StartedNode start_node(const std::string& host, const std::vector<std::string>& launch_agent,
+                       bool gives_input);
 
 }  // namespace craton::job

@@ -88,7 +88,7 @@ bool is_one_program(const StartOrder& order) {
                      [](const auto& variable) { return variable.first == shared_variable; });
 }
 
-RankProcess start_rank(const StartOrder& order, Rank rank) {
+RankProcess start_rank(const StartOrder& order, Rank rank, UniqueFd given) {
   RankProcess process;
   Pipe out = make_pipe(rank);
   // The ranks of one program write to one pipe, so that what they write in turns arrives in turns. Of it the
@@ -103,7 +103,9 @@ RankProcess start_rank(const StartOrder& order, Rank rank) {
   Pipe error = make_pipe(rank);
   Pipe report = make_pipe(rank);
   Pipe input;
-  if (rank == 0) {
+  if (given) {
+    input.read = std::move(given);
+  } else if (rank == 0) {
     input = make_pipe(rank);
   } else {
     input.read.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));

@@ -21,7 +21,7 @@ struct RankProcess {
   UniqueFd control;  ///< a socket
   UniqueFd out;      ///< what it writes
   UniqueFd error;
-  UniqueFd input;      ///< rank 0: what it reads; the others read /dev/null
+  UniqueFd input;      ///< where to write what rank 0 reads, unless it got that; the others read /dev/null
   int exec_errno = 0;  ///< not 0: the program could not be executed, and the process is gone
 };
 
@@ -29,8 +29,8 @@ struct RankProcess {
 bool is_one_program(const StartOrder& order);
 
 /// Starts a rank and waits until its program is executed or could not be. For single-threaded processes.
-/// \throws Error out_of_resources
-RankProcess start_rank(const StartOrder& order, Rank rank);
+/// \param input what rank 0 reads, if that is there already. \throws Error out_of_resources
+RankProcess start_rank(const StartOrder& order, Rank rank, UniqueFd input);
 
 /// Whether the program of an order can be found and may be executed, as execvp looks for it.
 StartResult check_program(const StartOrder& order);

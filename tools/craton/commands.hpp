@@ -42,7 +42,8 @@ void share_program(const Options& options, job::LaunchRequest& launch);
 void check_ranks(const Options& options, const std::vector<job::Placement>& placements);
 
 /// `craton _node`: the daemon of one host, started by run_main; speaks over its standard input and output.
-int node_main();
+/// \param input a descriptor that rank 0 reads; negative: what run_main sends
+int node_main(int input);
 
 /// What `craton info` was asked for.
 struct InfoRequest {

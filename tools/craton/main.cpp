@@ -252,6 +252,8 @@ int start(std::vector<std::string> words) {
   CLI::App* version = app.add_subcommand("version", "Shows the version");
   version->allow_extras();
   CLI::App* node = app.add_subcommand("_node", "")->group("");
+  int input_of_node = -1;
+  node->add_option("--input", input_of_node);
   app.require_subcommand(0, 1);
 
   // CLI11 would take what follows `--` for arguments of the main command, so it does not see it.
@@ -277,7 +279,7 @@ int start(std::vector<std::string> words) {
   if (run->parsed()) return start_run(*run, has_dashes ? &after_dashes : nullptr);
   if (info->parsed()) return start_info(*info);
   if (top->parsed()) return start_top(*top);
-  if (node->parsed()) return node_main();
+  if (node->parsed()) return node_main(input_of_node);
   if (doctor->parsed()) {
     expect_no_extras(*doctor);
     return doctor_main(doctor->count("--json") > 0);

@@ -1,4 +1,5 @@
-// `craton _node`: the daemon of one host. Its standard input and output are the pipes to the launcher.
+// `craton _node`: the daemon of one host. Its standard input and output are the pipes to the launcher;
+// `--input` is the number of a descriptor that rank 0 reads.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -12,7 +13,9 @@
 
 namespace craton::tools {
 
-int node_main() {
+int node_main(int input) {
+  UniqueFd given(input);
+  if (given) static_cast<void>(::fcntl(given.get(), F_SETFD, FD_CLOEXEC));
   // Moved out of the way, so that neither a rank nor a stray print can reach them.
   UniqueFd from_launcher(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
   UniqueFd to_launcher(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
@@ -23,7 +26,7 @@ int node_main() {
                             "it is started by craton run, not by hand");
   }
   const SteadyClock clock;
-  return job::Node(clock, std::move(from_launcher), std::move(to_launcher)).run();
+  return job::Node(clock, std::move(from_launcher), std::move(to_launcher), std::move(given)).run();
 }
 
 }  // namespace craton::tools
