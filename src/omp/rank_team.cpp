@@ -104,12 +104,12 @@ void RankTeamHost::meet(fabric::Rank ranks, std::uint32_t site, space::BarrierNo
                         const space::Meanwhile& meanwhile) {
   runtime_.guard([&] { barrier().meet(ranks, site, &note, &meanwhile); });
 }
-bool RankTeamHost::gather(fabric::Rank ranks, std::uint32_t site, const space::Meanwhile& meanwhile,
+bool RankTeamHost::gather(fabric::Rank ranks, std::uint32_t site, const space::Meanwhile* meanwhile,
                           bool marks) {
-  return runtime_.guard([&] { return barrier().gather(ranks, site, &meanwhile, marks); });
+  return runtime_.guard([&] { return barrier().gather(ranks, site, meanwhile, marks); });
 }
-void RankTeamHost::tell(fabric::Rank ranks, const space::BarrierNote& note) {
-  runtime_.guard([&] { barrier().tell(ranks, note); });
+fabric::Rank RankTeamHost::tell(fabric::Rank ranks, const space::BarrierNote& note) {
+  return runtime_.guard([&] { return barrier().tell(ranks, note); });
 }
 space::BarrierNote RankTeamHost::hear(const space::Meanwhile* meanwhile, events::Kind kind) {
   return runtime_.guard([&] { return barrier().hear(site_word, meanwhile, kind); });

@@ -38,8 +38,8 @@ class RankTeamHost final : public TeamHost {
   std::uint64_t fetch_add(std::size_t offset, std::uint64_t value) override;
   void meet(fabric::Rank ranks, std::uint32_t site, space::BarrierNote& note,
             const space::Meanwhile& meanwhile) override;
-  bool gather(fabric::Rank ranks, std::uint32_t site, const space::Meanwhile& meanwhile, bool marks) override;
-  void tell(fabric::Rank ranks, const space::BarrierNote& note) override;
+  bool gather(fabric::Rank ranks, std::uint32_t site, const space::Meanwhile* meanwhile, bool marks) override;
+  fabric::Rank tell(fabric::Rank ranks, const space::BarrierNote& note) override;
   space::BarrierNote hear(const space::Meanwhile* meanwhile, events::Kind kind) override;
   bool has_put_off() const noexcept override;
   void apply_put_off() override;

@@ -31,119 +31,6 @@ constexpr unsigned patience_if_active = 100;
 /// Where threads share CPUs, who waits must make room for whom it waits for.
 constexpr std::uint32_t looks_if_crowded = 20;
 
-// The words of the note that starts a region.
-enum Word : std::uint32_t {
-  site_and_kind = TeamHost::site_word,
-  function,
-  data,
-  size_and_control,
-  threads_and_chunk,
-  schedule_and_marks,
-  limit_and_ranks,
-  teams,
-  shares,
-  allocator,
-  loop_chunk,
-  loop_start,
-  loop_step,
-  loop_end,
-  words
-};
-static_assert(words <= space::BarrierNote::words_at_most);
-
-constexpr std::uint64_t pack(std::uint32_t low, std::uint32_t high) noexcept {
-  return std::uint64_t{high} << 32U | low;
-}
-constexpr std::uint32_t low(std::uint64_t word) noexcept {
-  return static_cast<std::uint32_t>(word);
-}
-constexpr std::uint32_t high(std::uint64_t word) noexcept {
-  return static_cast<std::uint32_t>(word >> 32U);
-}
-constexpr std::uint32_t marks_of(const Icvs& icvs) noexcept {
-  return (icvs.dynamic ? 1U : 0U) | (icvs.threads_are_chosen ? 2U : 0U) |
-         static_cast<std::uint32_t>(icvs.bind) << 2U | icvs.max_active_levels << 8U |
-         static_cast<std::uint32_t>(icvs.default_device) << 16U;
-}
-
-space::BarrierNote note_of(const Region& region, const Icvs& icvs, const TeamState& outer,
-                           const Team::Shape& shape, std::uint64_t shares_before,
-                           std::uint32_t number) noexcept {
-  space::BarrierNote note;
-  auto& word = note.words;
-  const Loop& loop = region.loop;
-  word[site_and_kind] =
-      pack(region.site, static_cast<std::uint32_t>(loop.kind) | (loop.ordered ? 1U << 8U : 0U) |
-                            (region.reduces ? 1U << 9U : 0U) | (region.float_control != 0 ? 1U << 10U : 0U) |
-                            number << 16U);
-  word[function] = reinterpret_cast<std::uintptr_t>(region.function);
-  word[data] = reinterpret_cast<std::uintptr_t>(region.data);
-  word[size_and_control] = pack(shape.size, float_control());
-  word[threads_and_chunk] = pack(icvs.threads, static_cast<std::uint32_t>(icvs.chunk));
-  word[schedule_and_marks] = pack(icvs.schedule, marks_of(icvs));
-  word[limit_and_ranks] = pack(icvs.thread_limit, shape.ranks | outer.level << 16U);
-  word[shares] = shares_before;
-  word[allocator] = icvs.default_allocator;
-  note.count = allocator + 1;
-  if (loop.kind == WorkKind::none) return note;
-  word[loop_chunk] = loop.chunk;
-  word[loop_start] = loop.iterations.start;
-  word[loop_step] = loop.iterations.step;
-  word[loop_end] = loop.iterations.end;
-  note.count = words;
-  return note;
-}
-
-std::uint32_t control_of(const space::BarrierNote& note) noexcept {
-  return high(note.words[size_and_control]);
-}
-
-Region region_of(const space::BarrierNote& note) noexcept {
-  const auto& word = note.words;
-  Region region{.function = reinterpret_cast<void (*)(void*)>(word[function]),
-                .data = reinterpret_cast<void*>(word[data]),
-                .loop = {},
-                .reduces = (high(word[site_and_kind]) >> 9U & 1U) != 0,
-                .site = low(word[site_and_kind])};
-  if ((high(word[site_and_kind]) >> 10U & 1U) != 0) region.float_control = control_of(note);
-  if (note.count < words) return region;
-  const std::uint32_t kind = high(word[site_and_kind]);
-  region.loop = {
-      .kind = static_cast<WorkKind>(kind & 0xffU),
-      .ordered = (kind >> 8U & 1U) != 0,
-      .chunk = word[loop_chunk],
-      // The loops that regions begin with are of signed variables.
-      .iterations = Iterations::of(static_cast<long>(word[loop_start]), static_cast<long>(word[loop_end]),
-                                   static_cast<long>(word[loop_step]))};
-  return region;
-}
-
-Icvs icvs_of(const space::BarrierNote& note) noexcept {
-  const auto& word = note.words;
-  const std::uint32_t marks = high(word[schedule_and_marks]);
-  return {.threads = low(word[threads_and_chunk]),
-          .threads_are_chosen = (marks & 2U) != 0,
-          .dynamic = (marks & 1U) != 0,
-          .bind = static_cast<Binding>(marks >> 2U & 7U),
-          .max_active_levels = marks >> 8U & 0xffU,
-          .schedule = low(word[schedule_and_marks]),
-          .chunk = static_cast<std::int32_t>(high(word[threads_and_chunk])),
-          .thread_limit = low(word[limit_and_ranks]),
-          .default_device = static_cast<std::int16_t>(marks >> 16U),
-          .default_allocator = word[allocator]};
-}
-
-Team::Shape shape_of(fabric::Rank own, fabric::Rank ranks, std::uint32_t size) noexcept {
-  return {.own = own,
-          .ranks = ranks,
-          .size = size,
-          .local = Team::first_of(own + 1, size, ranks) - Team::first_of(own, size, ranks)};
-}
-
-Binding binding_of(const space::BarrierNote& note) noexcept {
-  return static_cast<Binding>(high(note.words[schedule_and_marks]) >> 5U & 7U);
-}
-
 const void* code_of(const Region& region) noexcept {
   return region.code != nullptr ? region.code : reinterpret_cast<const void*>(region.function);
 }
@@ -165,7 +52,8 @@ Runtime::Runtime(Platform& platform, const Settings& settings)
       remote_unlocks_(*this),
       updates_host_(*this, offsetof(Words, put_off)),
       updates_(updates_host_, reinterpret_cast<Words*>(memory_.data())->put_off),
-      outer_(*this) {
+      outer_(*this),
+      regions_(outer_.host, *this, outer_team_) {
   platform_.fabric().set_handler(message_handler_, &Runtime::arrived, this);
   platform_.fabric().register_region(platform_.first_region(), memory_);
   platform_.space().heartbeat().set_also(
@@ -351,7 +239,7 @@ void Runtime::begin_region(const Region& region, std::uint32_t threads) {
   const bool is_outer = thread.is_master && thread.state.active_level == 0 && ranks_ > 1 && size > 1 &&
                         !platform_.stays_on_rank(code_of(region));
   const TeamState outer = thread.state;
-  Team::Beginning beginning{.shape = shape_of(0, is_outer ? std::min(ranks_, size) : 1, size),
+  Team::Beginning beginning{.shape = Regions::shape_of(0, is_outer ? std::min(ranks_, size) : 1, size),
                             .outer = outer,
                             .parent = thread.task,
                             .region = region,
@@ -368,20 +256,15 @@ void Runtime::begin_region(const Region& region, std::uint32_t threads) {
     beginning.icvs.threads_are_chosen = true;
   }
   Team& team = is_outer ? outer_team_ : take_idle_team();
-  beginning.shares = team.shares();
   if (region.prepare != nullptr) region.prepare(region.data, size);
   if (is_outer) {
-    platform_.flush_output();
     in_outer_region_.store(true, std::memory_order_relaxed);
-    beginning.number = ++regions_ & 0xffffU;
-    space::BarrierNote note =
-        note_of(region, beginning.icvs, outer, beginning.shape, beginning.shares, beginning.number);
-    note.words[schedule_and_marks] |= pack(0, static_cast<std::uint32_t>(beginning.bind) << 5U);
-    note.words[Word::teams] = pack(outer.league.number, outer.league.count);
-    guard([&] { beginning.reach = platform_.space().barrier().tell(beginning.shape.ranks, note); });
+    regions_.begin(beginning);
+  } else {
+    beginning.shares = team.shares();
+    events::enter_region(region.function);  // ends with end_region()
+    start(team, beginning, team.workers());
   }
-  events::enter_region(region.function);  // ends with end_region()
-  start(team, beginning, is_outer ? outer_workers_ : team.workers());
   team.enter(thread, 0);
 }
 
@@ -402,6 +285,11 @@ void Runtime::end_region() {
   events::leave_region();
 }
 
+void Runtime::start_outer(const Team::Beginning& beginning) {
+  coherence::Counters::add(platform_.space().protocol().counters().regions);
+  start(outer_team_, beginning, outer_workers_);
+}
+
 /// Begins the region in this rank, and has other threads run their parts of it.
 void Runtime::start(Team& team, const Team::Beginning& beginning, std::vector<Worker*>& workers) {
   team.begin(beginning);
@@ -413,7 +301,6 @@ void Runtime::start(Team& team, const Team::Beginning& beginning, std::vector<Wo
     busy_.store(limit - rest / ranks - (beginning.shape.own < rest % ranks ? 1 : 0),
                 std::memory_order_relaxed);
   }
-  if (beginning.shape.ranks > 1) coherence::Counters::add(platform_.space().protocol().counters().regions);
   for (std::uint32_t local = 1; local < beginning.shape.local; ++local) {
     if (workers.size() < local) workers.push_back(&take_idle_worker());
     Worker& worker = *workers[local - 1];
@@ -470,54 +357,6 @@ void Runtime::run_worker(void* argument) {
     }
     worker.team->run_part(self(), worker.local);
   }
-}
-
-void Runtime::work() {
-  CRATON_ASSERT(rank_ != 0U);
-  bool is_first = true;
-  for (;;) {
-    const space::BarrierNote note = outer_team_.hear();
-    Region region = region_of(note);
-    if (region.function == nullptr) return;
-    const std::uint32_t size = low(note.words[size_and_control]);
-    const fabric::Rank ranks = high(note.words[limit_and_ranks]) & 0xffffU;
-    if (rank_ >= ranks) {
-      guard([&] { platform_.space().barrier().gather(note.reach, region.site); });
-      continue;
-    }
-    // As threads that rank 0's had made for it.
-    if (std::exchange(is_first, false)) region.float_control = control_of(note);
-    const League league{.number = low(note.words[Word::teams]), .count = high(note.words[Word::teams])};
-    const TeamState outer{
-        .level = high(note.words[limit_and_ranks]) >> 16U, .position = {}, .league = league};
-    start(outer_team_,
-          {.shape = shape_of(rank_, ranks, size),
-           .outer = outer,
-           .parent = nullptr,
-           .region = region,
-           .reach = note.reach,
-           .shares = note.words[shares],
-           .number = high(note.words[site_and_kind]) >> 16U,
-           .icvs = icvs_of(note),
-           .bind = binding_of(note)},
-          outer_workers_);
-    Thread& thread = self();
-    outer_team_.enter(thread, 0);
-    events::enter_region(region.function);
-    region.function(region.data);
-    // It stays in the team till it hears of the next one, for tasks of others.
-    outer_team_.end(region.site);
-    events::leave_region();
-  }
-}
-
-void Runtime::stop() {
-  CRATON_ASSERT(rank_ == 0U);
-  if (ranks_ == 1) return;
-  space::BarrierNote note;  // no function: there are no more regions
-  note.count = allocator + 1;
-  std::fill_n(note.words.begin(), note.count, 0);
-  guard([&] { platform_.space().barrier().tell(ranks_, note); });
 }
 
 }  // namespace craton::omp

@@ -1,9 +1,6 @@
 /// \file
 /// The OpenMP runtime of a rank: starts regions, and has the threads for them.
 ///
-///     rank 0, main thread:  begin_region ─tell─▶ function ─▶ end_region ◀─gather─ ... goes on alone
-///     other ranks, work():         hear ─▶ region ─▶ function ─▶ end ─▶ hear ...
-///
 /// Only the program's main thread starts regions of several ranks, and only where it is in no active one.
 /// Regions inside of regions, and those of other threads of the program, have threads of their own rank.
 #pragma once
@@ -23,6 +20,7 @@
 #include "omp/platform.hpp"
 #include "omp/rank_team.hpp"
 #include "omp/rank_updates.hpp"
+#include "omp/regions.hpp"
 #include "omp/remote_unlocks.hpp"
 #include "omp/settings.hpp"
 #include "omp/team.hpp"
@@ -32,13 +30,13 @@
 
 namespace craton::omp {
 
-class Runtime {
+class Runtime : private Regions::Host {
  public:
   /// Collective: registers its region. \throws Error
   Runtime(Platform& platform, const Settings& settings);
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
-  ~Runtime();
+  ~Runtime() override;
 
   Platform& platform() noexcept { return platform_; }
   const Settings& settings() const noexcept { return settings_; }
@@ -84,8 +82,10 @@ class Runtime {
   void begin_region(const Region& region, std::uint32_t threads);
   void end_region();
   /// A rank other than 0: runs its part of all regions, until stop().
-  void work();
-  void stop();
+  void work() { regions_.work(); }
+  void stop() {
+    if (ranks_ > 1) regions_.stop();
+  }
 
   /// To the dead: who waits will notice.
   void send(fabric::Rank to, const Message& message);
@@ -118,6 +118,7 @@ class Runtime {
   static void arrived(void* self, fabric::Rank source, const std::byte* payload, std::size_t bytes) noexcept;
   static void run_worker(void* argument);
   std::uint32_t resolve(const Thread& thread, std::uint32_t asked);
+  void start_outer(const Team::Beginning& beginning) override;
   void start(Team& team, const Team::Beginning& beginning, std::vector<Worker*>& workers);
   Team& take_idle_team();
   void put_idle_team(Team& team);
@@ -141,7 +142,7 @@ class Runtime {
   Updates updates_;
   RankTeam outer_;
   Team& outer_team_ = outer_.team;
-  std::uint32_t regions_ = 0;                        ///< of several ranks, started so far
+  Regions regions_;
   std::array<std::atomic<bool>, 256> task_sites_{};  ///< by site, modulo their number
   std::atomic<bool> in_outer_region_{false};
   std::vector<Worker*> outer_workers_;  ///< the rank's threads 1, 2, ... of regions of several ranks

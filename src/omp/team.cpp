@@ -179,7 +179,7 @@ void Team::meet_ranks(Meeting kind, std::uint32_t site) {
   const TaskPool::FabricWait here(tasks_);
   host_.flush_output();
   if (kind == Meeting::end) {
-    if (host_.gather(reach_, site, meanwhile, host_.has_put_off())) host_.apply_put_off();
+    if (host_.gather(reach_, site, &meanwhile, host_.has_put_off())) host_.apply_put_off();
     if (shape_.own != 0 && shape_.local > 1 && host_.makes_tasks(region_.site, tasks_.makes_tasks()))
       heard_ = host_.hear(&meanwhile, events::Kind::idle);
     return;
@@ -221,7 +221,7 @@ void Team::apply_updates(std::uint32_t site) {
   space::BarrierNote note;
   note.words[TeamHost::site_word] = site ^ second;
   note.count = TeamHost::site_word + 1;
-  host_.tell(shape_.ranks, note);
+  static_cast<void>(host_.tell(shape_.ranks, note));
 }
 
 space::BarrierNote Team::hear() {

@@ -41,9 +41,9 @@ class TeamHost : public TaskHost {
 
   virtual void meet(fabric::Rank ranks, std::uint32_t site, space::BarrierNote& note,
                     const space::Meanwhile& meanwhile) = 0;
-  virtual bool gather(fabric::Rank ranks, std::uint32_t site, const space::Meanwhile& meanwhile,
+  virtual bool gather(fabric::Rank ranks, std::uint32_t site, const space::Meanwhile* meanwhile,
                       bool marks) = 0;
-  virtual void tell(fabric::Rank ranks, const space::BarrierNote& note) = 0;
+  virtual fabric::Rank tell(fabric::Rank ranks, const space::BarrierNote& note) = 0;
   virtual space::BarrierNote hear(const space::Meanwhile* meanwhile, events::Kind kind) = 0;
 
   // ---- What threads have put off until they meet: see Updates

@@ -8,14 +8,7 @@ namespace craton::omp::test {
 
 using fabric::sim::RankKilled;
 
-namespace {
-
-// The words of the note that starts a region.
-enum Word : std::uint32_t { site = TeamHost::site_word, region_number, reach, shares, words };
-
-}  // namespace
-
-class SimTeam::Host final : public TeamHost {
+class SimTeam::Host final : public TeamHost, public Regions::Host {
  public:
   Host(SimTeam& job, Rank rank) noexcept : job_(job), rank_(rank) {}
 
@@ -123,20 +116,25 @@ class SimTeam::Host final : public TeamHost {
     ++here().left;
     job_.wake_all(here().behind);
   }
-  bool gather(Rank ranks, std::uint32_t /*site*/, const space::Meanwhile& meanwhile, bool marks) override {
+  /// \param site the region's number
+  bool gather(Rank ranks, std::uint32_t site, const space::Meanwhile* meanwhile, bool marks) override {
     publish();
-    Gathering& gathering = job_.gatherings_[here().region];
+    Gathering& gathering = job_.gatherings_[site];
+    if (gathering.arrived == 0) gathering.ranks = ranks;
+    job_.require(gathering.ranks == ranks, "a gathering is of other ranks for one than for another");
     gathering.is_marked = gathering.is_marked || marks;
     ++gathering.arrived;
     job_.ranks_[0].host->notify_fabric();
     if (rank_ != 0) return false;
-    job_.wait_helping(here(), &meanwhile, [&] { return gathering.arrived == ranks; });
+    job_.wait_helping(here(), meanwhile, [&] { return gathering.arrived == ranks; });
     for (Rank rank = 0; rank < ranks; ++rank) job_.known_of(0).merge(job_.ranks_[rank].published);
     return gathering.is_marked;
   }
-  void tell(Rank ranks, const space::BarrierNote& note) override {
+  Rank tell(Rank ranks, const space::BarrierNote& told_note) override {
     publish();
-    for (Rank rank = 1; rank < ranks; ++rank) {
+    space::BarrierNote note = told_note;
+    note.reach = job_.scheduler_random().one_in(2) ? ranks : job_.size();
+    for (Rank rank = 1; rank < note.reach; ++rank) {
       RankState& there = job_.ranks_[rank];
       there.last_told_ns = std::max(there.last_told_ns, now_ns() + job_.delay_ns());
       job_.scheduler().at(there.last_told_ns, [&there, told = Told{note, here().published}] {
@@ -145,6 +143,7 @@ class SimTeam::Host final : public TeamHost {
       });
     }
     others_may_run();
+    return note.reach;
   }
   space::BarrierNote hear(const space::Meanwhile* meanwhile, events::Kind /*kind*/) override {
     job_.wait_helping(here(), meanwhile, [&] { return !here().told.empty(); });
@@ -152,6 +151,15 @@ class SimTeam::Host final : public TeamHost {
     here().told.pop_front();
     job_.known_of(rank_).merge(told.known);
     return told.note;
+  }
+
+  void start_outer(const Team::Beginning& beginning) override {
+    here().region = static_cast<const RegionData*>(beginning.region.data)->number;
+    here().meetings = here().left = 0;
+    job_.wake_all(here().behind);
+    here().team->begin(beginning);
+    for (std::uint32_t local = 1; local < beginning.shape.local; ++local) ++here().orders[local];
+    job_.wake_all(here().idle);
   }
 
   bool has_put_off() const noexcept override { return here().updates->any(); }
@@ -296,6 +304,7 @@ SimTeam::SimTeam(std::uint64_t seed, Shape shape)
     here.put_off_host = std::make_unique<PutOffHost>(*this, rank);
     here.updates = std::make_unique<Updates>(*here.put_off_host, here.put_off);
     here.team = std::make_unique<Team>(*here.host);
+    here.regions = std::make_unique<Regions>(*here.host, *here.host, *here.team, first_number_);
     // As if so many regions had been before.
     here.team->begin({.shape = {},
                       .outer = {},
@@ -448,72 +457,38 @@ void SimTeam::run_region(void* data) {
 
 void SimTeam::run_first(Rank rank) {
   RankState& here = ranks_[rank];
-  Thread& self = thread();
-  if (rank == 0) {
-    for (std::size_t region = 1; region <= sizes_.size(); ++region) {
-      const RegionSize& shape = sizes_[region - 1];
-      space::BarrierNote note;
-      note.words[Word::site] = static_cast<std::uint32_t>(region);
-      note.words[Word::region_number] = region;
-      note.words[Word::reach] = random().one_in(2) ? shape.ranks : size();
-      note.words[Word::shares] = here.team->shares();
-      note.count = Word::words;
-      here.host->tell(static_cast<Rank>(note.words[Word::reach]), note);
-      begin_region(note);
-      run_region(&regions_[region - 1]);
-      here.team->end(here.team->region().site);
-      self.state = here.team->outer();
-      self.task = here.team->parent();
-    }
-    space::BarrierNote note;
-    note.words.fill(0);
-    note.count = Word::words;
-    here.host->tell(size(), note);
-  }
-  while (rank != 0) {
-    const space::BarrierNote note = here.team->hear();
-    const std::size_t region = note.words[Word::region_number];
-    if (region == 0) break;
-    if (rank < sizes_[region - 1].ranks) {
-      begin_region(note);
-      run_region(&regions_[region - 1]);
-      here.team->end(here.team->region().site);
-    } else {
-      here.region = region;
-      here.meetings = here.left = 0;
-      const space::Meanwhile nothing{.can_run = [] { return false; }, .run = [] {}};
-      here.host->gather(static_cast<Rank>(note.words[Word::reach]), 0, nothing, false);
-    }
+  if (rank != 0) {
+    here.regions->work();
+  } else {
+    for (std::size_t region = 1; region <= sizes_.size(); ++region) start_region(region);
+    here.regions->stop();
   }
   here.is_over = true;
   wake_all(here.idle);
 }
 
-void SimTeam::begin_region(const space::BarrierNote& note) {
-  RankState& here = rank_of_current();
-  const Rank rank = current().rank;
-  const std::size_t region = note.words[Word::region_number];
+/// As Runtime::begin_region() and end_region() do.
+void SimTeam::start_region(std::size_t region) {
+  RankState& here = ranks_[0];
+  Thread& self = thread();
   const auto [ranks, threads] = sizes_[region - 1];
-  here.region = region;
-  here.meetings = here.left = 0;
-  wake_all(here.behind);
-  const auto first_of = [&](Rank other) { return Team::first_of(other, threads, ranks); };
-  const Team::Shape shape{
-      .own = rank, .ranks = ranks, .size = threads, .local = first_of(rank + 1) - first_of(rank)};
-  here.team->begin({.shape = shape,
-                    .outer = {},
-                    .parent = rank == 0 ? thread().task : nullptr,
-                    .region = {.function = &SimTeam::run_region,
-                               .data = &regions_[region - 1],
-                               .loop = {},
-                               .site = static_cast<std::uint32_t>(region)},
-                    .reach = static_cast<Rank>(note.words[Word::reach]),
-                    .shares = note.words[Word::shares],
-                    .number = (first_number_ + static_cast<std::uint32_t>(region)) & 0xffffU,
-                    .icvs = {}});
-  for (std::uint32_t local = 1; local < shape.local; ++local) ++here.orders[local];
-  wake_all(here.idle);
-  here.team->enter(thread(), 0);
+  here.regions->begin({.shape = Regions::shape_of(0, ranks, threads),
+                       .outer = {},
+                       .parent = self.task,
+                       .region = {.function = &SimTeam::run_region,
+                                  .data = &regions_[region - 1],
+                                  .loop = {},
+                                  .site = static_cast<std::uint32_t>(region)},
+                       .reach = 1,
+                       .shares = 0,
+                       .number = 0,
+                       .icvs = {}});
+  here.team->enter(self, 0);
+  run_region(&regions_[region - 1]);
+  here.team->end(here.team->region().site);
+  self.state = here.team->outer();
+  self.task = here.team->parent();
+  events::leave_region();
 }
 
 void SimTeam::run_other(Rank rank, std::uint32_t local) {

@@ -17,6 +17,7 @@
 #include "base/arithmetic.hpp"
 #include "base/function_ref.hpp"
 #include "omp/message.hpp"
+#include "omp/regions.hpp"
 #include "omp/task.hpp"
 #include "omp/team.hpp"
 #include "omp/team_host.hpp"
@@ -100,6 +101,7 @@ class SimTeam : public SimThreads {
   struct RankState {
     std::unique_ptr<Host> host;
     std::unique_ptr<Team> team;
+    std::unique_ptr<Regions> regions;
     Known published;
     std::vector<TimeNs> last_due_ns;  ///< of what was sent to each other rank
     std::deque<Letter> letters;       ///< that have come
@@ -127,6 +129,7 @@ class SimTeam : public SimThreads {
     std::vector<bool> heard;
   };
   struct Gathering {
+    Rank ranks = 0;
     Rank arrived = 0;
     bool is_marked = false;
   };
@@ -145,7 +148,6 @@ class SimTeam : public SimThreads {
   static void run_region(void* data);
   void run_first(Rank rank);
   void start_region(std::size_t region);
-  void begin_region(const space::BarrierNote& note);
   void run_other(Rank rank, std::uint32_t local);
   void serve(Rank rank);
   void beat(Rank rank);
