@@ -77,9 +77,11 @@ StartedNode start_node(const std::string& host, const std::vector<std::string>& 
   const pid_t agent = ::fork();
   if (agent < 0) throw Error::from_errno("cannot start a node daemon", errno, "ulimit -u");
   if (agent == 0) become_agent(words, local, in.get(), out.get(), input.get());
-  // Who writes to it learns when rank 0 reads no more.
-  if (const UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC)); input && nothing)
-    static_cast<void>(::dup2(nothing.get(), STDIN_FILENO));
+  if (input) {
+    // Who writes to it learns when rank 0 reads no more.
+    const UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (nothing) static_cast<void>(::dup2(nothing.get(), STDIN_FILENO));
+  }
   std::string command;
   for (const std::string& word : words) command += (command.empty() ? "" : " ") + word;
   return {agent, std::move(from_node), std::move(to_node), command, static_cast<bool>(input)};

@@ -36,7 +36,7 @@ class Regions {
   static Team::Shape shape_of(fabric::Rank own, fabric::Rank ranks, std::uint32_t size) noexcept;
 
   /// Rank 0's first thread: starts a region of more ranks than one, of which it enters the team next.
-  /// \param beginning all but what is the same for all regions of a job: reach, shares, number
+  /// \param beginning its reach, shares and number are set here
   void begin(Team::Beginning beginning);
   /// The first thread of a rank other than 0: runs the rank's part of all regions, until stop().
   void work();
