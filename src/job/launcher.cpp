@@ -91,7 +91,7 @@ void Launcher::start_nodes() {
     node.host = node.place.host;
     for (Rank rank = 0; rank < node.place.rank_count; ++rank) ranks_[node.place.first_rank + rank].node = i;
     StartedNode started = start_node(node.host, request_.launch_agent, node.place.first_rank == 0);
-    if (started.has_input) input_is_given_ = true;
+    if (started.has_input) input_open_ = false;
     node.agent = started.agent;
     node.command = std::move(started.command);
     node.channel = std::make_unique<Channel>(
@@ -276,7 +276,6 @@ void Launcher::node_prepared(NodeLink& node, const StartResult& result) {
 void Launcher::start_ranks() {
   phase_ = Phase::running;
   tell_nodes(FrameKind::go);
-  input_open_ = !input_is_given_;
   watch_input(true);
   if (request_.timeout_ns != 0) {
     loop_.start_timer(request_.timeout_ns, [this] { ask_where_ranks_are(); });

@@ -104,8 +104,7 @@ class Launcher {
 
   std::vector<std::uint32_t> credit_;  ///< bytes written and not yet told to the node, by rank
   std::size_t input_credit_ = input_window_bytes;
-  bool input_is_given_ = false;  ///< rank 0 reads it itself
-  bool input_open_ = false;
+  bool input_open_ = true;  ///< there may be more to send; not where rank 0 reads it itself
   bool input_watched_ = false;
   bool input_waitable_ = true;  ///< false for a regular file
 

@@ -151,27 +151,27 @@ Team::Shape Regions::shape_of(fabric::Rank own, fabric::Rank ranks, std::uint32_
 }
 
 void Regions::begin(Team::Beginning beginning) {
-  CRATON_ASSERT(team_host_.rank() == 0U);
-  team_host_.flush_output();
+  CRATON_ASSERT(host_.rank() == 0U);
+  host_.flush_output();
   beginning.shares = team_.shares();
   beginning.number = ++number_ & 0xffffU;
-  beginning.reach = team_host_.tell(beginning.shape.ranks, note_of(beginning));
+  beginning.reach = host_.tell(beginning.shape.ranks, note_of(beginning));
   events::enter_region(beginning.region.function);  // who calls leaves it, behind Team::end()
-  host_.start_outer(beginning);
+  start_(beginning);
 }
 
 void Regions::work() {
-  CRATON_ASSERT(team_host_.rank() != 0U);
+  CRATON_ASSERT(host_.rank() != 0U);
   for (bool is_first = true;;) {
     const space::BarrierNote note = team_.hear();
     if (note.words[function] == 0) return;
-    if (team_host_.rank() >= ranks_of(note)) {
-      team_host_.gather(note.reach, low(note.words[site_and_kind]), nullptr, false);
+    if (host_.rank() >= ranks_of(note)) {
+      host_.gather(note.reach, low(note.words[site_and_kind]), nullptr, false);
       continue;
     }
     const Region region = region_of(note, std::exchange(is_first, false));
-    host_.start_outer(beginning_of(note, region, team_host_.rank()));
-    team_.enter(team_host_.self(), 0);
+    start_(beginning_of(note, region, host_.rank()));
+    team_.enter(host_.self(), 0);
     events::enter_region(region.function);
     region.function(region.data);
     // It stays in the team till it hears of the next one, for tasks of others.
@@ -181,7 +181,7 @@ void Regions::work() {
 }
 
 void Regions::stop() {
-  static_cast<void>(team_host_.tell(team_host_.ranks(), last_note()));
+  static_cast<void>(host_.tell(host_.ranks(), last_note()));
 }
 
 }  // namespace craton::omp

@@ -8,6 +8,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <utility>
 
 #include "fabric/types.hpp"
 #include "omp/team.hpp"
@@ -18,20 +20,12 @@ namespace craton::omp {
 
 class Regions {
  public:
-  /// What a rank does for them: a running program's runtime, or the simulator of tests/teams.
-  class Host {
-   public:
-    Host() = default;
-    Host(const Host&) = delete;
-    Host& operator=(const Host&) = delete;
-    virtual ~Host() = default;
-    /// Team::begin(), and has the rank's threads but the calling one run Team::run_part().
-    virtual void start_outer(const Team::Beginning& beginning) = 0;
-  };
+  /// Team::begin(), and has the rank's threads but the calling one run Team::run_part().
+  using Start = std::function<void(const Team::Beginning& beginning)>;
 
   /// \param number of the last region before the first one of this object
-  Regions(TeamHost& team_host, Host& host, Team& team, std::uint32_t number = 0) noexcept
-      : team_host_(team_host), host_(host), team_(team), number_(number) {}
+  Regions(TeamHost& host, Team& team, Start start, std::uint32_t number = 0)
+      : host_(host), team_(team), start_(std::move(start)), number_(number) {}
 
   static Team::Shape shape_of(fabric::Rank own, fabric::Rank ranks, std::uint32_t size) noexcept;
 
@@ -44,9 +38,9 @@ class Regions {
   void stop();
 
  private:
-  TeamHost& team_host_;
-  Host& host_;
+  TeamHost& host_;
   Team& team_;
+  const Start start_;
   std::uint32_t number_;
 };
 

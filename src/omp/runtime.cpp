@@ -53,7 +53,10 @@ Runtime::Runtime(Platform& platform, const Settings& settings)
       updates_host_(*this, offsetof(Words, put_off)),
       updates_(updates_host_, reinterpret_cast<Words*>(memory_.data())->put_off),
       outer_(*this),
-      regions_(outer_.host, *this, outer_team_) {
+      regions_(outer_.host, outer_team_, [this](const Team::Beginning& beginning) {
+        coherence::Counters::add(platform_.space().protocol().counters().regions);
+        start(outer_team_, beginning, outer_workers_);
+      }) {
   platform_.fabric().set_handler(message_handler_, &Runtime::arrived, this);
   platform_.fabric().register_region(platform_.first_region(), memory_);
   platform_.space().heartbeat().set_also(
@@ -283,11 +286,6 @@ void Runtime::end_region() {
     put_idle_team(team);
   }
   events::leave_region();
-}
-
-void Runtime::start_outer(const Team::Beginning& beginning) {
-  coherence::Counters::add(platform_.space().protocol().counters().regions);
-  start(outer_team_, beginning, outer_workers_);
 }
 
 /// Begins the region in this rank, and has other threads run their parts of it.

@@ -30,13 +30,13 @@
 
 namespace craton::omp {
 
-class Runtime : private Regions::Host {
+class Runtime {
  public:
   /// Collective: registers its region. \throws Error
   Runtime(Platform& platform, const Settings& settings);
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
-  ~Runtime() override;
+  ~Runtime();
 
   Platform& platform() noexcept { return platform_; }
   const Settings& settings() const noexcept { return settings_; }
@@ -118,7 +118,6 @@ class Runtime : private Regions::Host {
   static void arrived(void* self, fabric::Rank source, const std::byte* payload, std::size_t bytes) noexcept;
   static void run_worker(void* argument);
   std::uint32_t resolve(const Thread& thread, std::uint32_t asked);
-  void start_outer(const Team::Beginning& beginning) override;
   void start(Team& team, const Team::Beginning& beginning, std::vector<Worker*>& workers);
   Team& take_idle_team();
   void put_idle_team(Team& team);

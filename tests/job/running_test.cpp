@@ -17,6 +17,7 @@
 #include "base/option_table.hpp"
 #include "job/placement.hpp"
 #include "launched_job.hpp"
+#include "shell.hpp"
 
 namespace craton::job {
 namespace {
@@ -194,14 +195,18 @@ TEST(Output, StandardErrorIsApart) {
   EXPECT_EQ(occurrences(job.error(), "] err\n"), 2);
 }
 
-TEST(Input, GoesToRankZeroAndNobodyElse) {
-  LaunchedJob job({"-n", "3", "--", "cat"});
+void expect_that_input_arrives(LaunchedJob& job, int lines) {
   std::string text;
-  for (int i = 0; i < 300'000; ++i) text += "line " + std::to_string(i) + "\n";
+  for (int i = 0; i < lines; ++i) text += "line " + std::to_string(i) + "\n";
   job.write_input(text);
   job.close_input();
   EXPECT_EQ(finish_clean(job), 0) << job.error();
   EXPECT_TRUE(job.output() == text) << job.output().size() << " bytes instead of " << text.size();
+}
+
+TEST(Input, GoesToRankZeroAndNobodyElse) {
+  LaunchedJob job({"-n", "3", "--", "cat"});
+  expect_that_input_arrives(job, 300'000);
 }
 
 TEST(Input, ThatNobodyTakesKeepsNothingFromEnding) {
@@ -215,41 +220,30 @@ TEST(Input, FromAFile) {
   EXPECT_EQ(std::system(command.c_str()), 0);
 }
 
-/// What a command of the shell writes. \param status its exit code, if asked for
-std::string output_of(const std::string& command, int* status = nullptr) {
-  FILE* const pipe = ::popen(command.c_str(), "r");
-  if (pipe == nullptr) return "there is no pipe";
-  std::string output;
-  for (int letter = std::fgetc(pipe); letter != EOF; letter = std::fgetc(pipe))
-    output.push_back(static_cast<char>(letter));
-  const int wait_status = ::pclose(pipe);
-  if (status != nullptr) *status = WEXITSTATUS(wait_status);
-  return output;
-}
-
 TEST(Input, OfThisHostIsTheFileItself) {
   const std::string run = std::string(CRATON_COMMAND) + " run -n 1 --share=no -- ";
   // Only what has a beginning can be read again from there.
-  EXPECT_EQ(output_of(run +
-                      "python3 -c 'import sys; file = sys.stdin.buffer; first = file.read(); "
-                      "file.seek(0); print(len(first) > 0 and first == file.read())' < " +
-                      CRATON_COMMAND),
+  EXPECT_EQ(test::output_of(run +
+                            "python3 -c 'import sys; file = sys.stdin.buffer; first = file.read(); "
+                            "file.seek(0); print(len(first) > 0 and first == file.read())' < " +
+                            CRATON_COMMAND),
             "True\n");
 }
 
 TEST(Input, ThatIsNotReadIsThereForTheNextCommand) {
-  EXPECT_EQ(output_of("printf '1\\n2\\n3\\n' | while read word; do echo $word; " +
-                      std::string(CRATON_COMMAND) + " run -n 2 --share=no -- true; done"),
+  EXPECT_EQ(test::output_of("printf '1\\n2\\n3\\n' | while read word; do echo $word; " +
+                            std::string(CRATON_COMMAND) + " run -n 2 --share=no -- true; done"),
             "1\n2\n3\n");
 }
 
 TEST(Input, OfAWriterWhomNobodyReadsAnyMoreEndsIt) {
   // The writer ends before the job does: the ranks wait for it.
-  EXPECT_EQ(output_of("d=$(mktemp -d); (yes; : > $d/ended) 2> $d/error | " + std::string(CRATON_COMMAND) +
+  EXPECT_EQ(
+      test::output_of("d=$(mktemp -d); (yes; : > $d/ended) 2> $d/error | " + std::string(CRATON_COMMAND) +
                       " run -n 2 --share=no --timeout 20s -- sh -c 'exec < /dev/null; until [ -e $0/ended ]; "
                       "do sleep 0.01; "
                       "done; echo ended' $d; rm -r $d"),
-            "ended\nended\n");
+      "ended\nended\n");
 }
 
 TEST(Input, Closed) {
@@ -268,8 +262,7 @@ TEST(Output, Closed) {
 TEST(Output, ThatCannotBeWrittenIsAFailure) {
   const std::string command =
       std::string(CRATON_COMMAND) + " run -n 2 --share=no -- sh -c 'echo 1; echo 2 >&2' 2>&1 >/dev/full";
-  int status = 0;
-  const std::string told = output_of(command, &status);
+  const auto [status, told] = test::run_in_shell(command);
   EXPECT_EQ(status, 1) << told;
   EXPECT_EQ(occurrences(told, "2\n"), 2) << told;
   EXPECT_EQ(occurrences(told, "craton: cannot write the output of the ranks: No space left on device\n"), 1)
@@ -357,12 +350,7 @@ class FakeAgent {
 TEST(Input, GoesToRankZeroOfAnotherHost) {
   const FakeAgent agent;
   LaunchedJob job({"-n", "2", "--host", "a,b", "--launch-agent", agent.path(), "--", "cat"});
-  std::string text;
-  for (int i = 0; i < 100'000; ++i) text += "line " + std::to_string(i) + "\n";
-  job.write_input(text);
-  job.close_input();
-  EXPECT_EQ(finish_clean(job), 0) << job.error();
-  EXPECT_TRUE(job.output() == text) << job.output().size() << " bytes instead of " << text.size();
+  expect_that_input_arrives(job, 100'000);
 }
 
 TEST(Hosts, ShareTheRanksThroughTheLaunchAgent) {

@@ -9,25 +9,16 @@
 #include <sstream>
 #include <string>
 
+#include "shell.hpp"
+
 namespace craton::omp::test {
 
 namespace {
 
-std::string output_of(const std::string& command) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(::popen(command.c_str(), "r"), &::pclose);
-  std::string output;
-  std::array<char, 4096> bytes{};
-  while (pipe != nullptr) {
-    const std::size_t got = std::fread(bytes.data(), 1, bytes.size(), pipe.get());
-    if (got == 0) break;
-    output.append(bytes.data(), got);
-  }
-  return output;
-}
-
 /// Names with their nodes ("GOMP_barrier@@GOMP_1.0"), of the nodes that are OpenMP's.
 std::set<std::string> names_of(const std::string& library) {
-  std::istringstream lines(output_of("nm -D --defined-only --with-symbol-versions '" + library + "'"));
+  std::istringstream lines(
+      craton::test::output_of("nm -D --defined-only --with-symbol-versions '" + library + "'"));
   std::set<std::string> names;
   for (std::string line; std::getline(lines, line);) {
     const std::size_t space = line.rfind(' ');
@@ -44,7 +35,8 @@ std::set<std::string> names_of(const std::string& library) {
 }  // namespace
 
 TEST(Names, AreLibgomps) {
-  std::string libgomp = output_of(std::string(CRATON_OMP_COMPILER) + " -print-file-name=libgomp.so.1");
+  std::string libgomp =
+      craton::test::output_of(std::string(CRATON_OMP_COMPILER) + " -print-file-name=libgomp.so.1");
   if (!libgomp.empty()) libgomp.pop_back();
   const std::set<std::string> theirs = names_of(libgomp);
   if (theirs.empty()) GTEST_SKIP() << "no libgomp.so.1 with the compiler";

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "launched_job.hpp"
+#include "shell.hpp"
 
 namespace craton {
 
@@ -116,15 +117,8 @@ Outcome run_natively(const std::string& name) {
   // Nor does it wake all its threads for tasks: nobody waits for them here, where one process is enough.
   const std::string command = "CHECK_NO_MEETING=1 OMP_WAIT_POLICY=passive KMP_USE_YIELD=0 timeout 100 '" +
                               job::program(name) + "' 2>'" + errors + "'";
-  FILE* const stream = ::popen(command.c_str(), "r");
-  if (stream == nullptr) return {-1, "", "cannot run " + command};
-  Outcome outcome{};
-  char buffer[4096];
-  for (std::size_t bytes = 0; (bytes = std::fread(buffer, 1, sizeof buffer, stream)) > 0;)
-    outcome.output.append(buffer, bytes);
-  const int status = ::pclose(stream);
-  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  outcome.error = job::content_of(errors);
+  test::Ran ran = test::run_in_shell(command);
+  Outcome outcome{ran.code, std::move(ran.output), job::content_of(errors)};
   std::filesystem::remove(errors);
   return outcome;
 }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "launched_job.hpp"
+#include "shell.hpp"
 
 namespace craton {
 
@@ -55,14 +56,9 @@ std::vector<std::string> threaded() {
 }
 
 std::string output_of(const std::string& command) {
-  FILE* const stream = ::popen(command.c_str(), "r");
-  if (stream == nullptr) return "cannot run " + command;
-  std::string output;
-  char buffer[4096];
-  for (std::size_t bytes = 0; (bytes = std::fread(buffer, 1, sizeof buffer, stream)) > 0;)
-    output.append(buffer, bytes);
-  EXPECT_EQ(::pclose(stream), 0) << command;
-  return output;
+  const test::Ran ran = test::run_in_shell(command);
+  EXPECT_EQ(ran.code, 0) << command;
+  return ran.output;
 }
 
 class ThreadPrograms : public testing::TestWithParam<std::tuple<std::string, ThreadsWay>> {};

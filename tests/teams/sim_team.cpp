@@ -8,7 +8,7 @@ namespace craton::omp::test {
 
 using fabric::sim::RankKilled;
 
-class SimTeam::Host final : public TeamHost, public Regions::Host {
+class SimTeam::Host final : public TeamHost {
  public:
   Host(SimTeam& job, Rank rank) noexcept : job_(job), rank_(rank) {}
 
@@ -153,15 +153,6 @@ class SimTeam::Host final : public TeamHost, public Regions::Host {
     return told.note;
   }
 
-  void start_outer(const Team::Beginning& beginning) override {
-    here().region = static_cast<const RegionData*>(beginning.region.data)->number;
-    here().meetings = here().left = 0;
-    job_.wake_all(here().behind);
-    here().team->begin(beginning);
-    for (std::uint32_t local = 1; local < beginning.shape.local; ++local) ++here().orders[local];
-    job_.wake_all(here().idle);
-  }
-
   bool has_put_off() const noexcept override { return here().updates->any(); }
   void apply_put_off() override {
     std::vector<std::uint64_t> before;
@@ -304,7 +295,9 @@ SimTeam::SimTeam(std::uint64_t seed, Shape shape)
     here.put_off_host = std::make_unique<PutOffHost>(*this, rank);
     here.updates = std::make_unique<Updates>(*here.put_off_host, here.put_off);
     here.team = std::make_unique<Team>(*here.host);
-    here.regions = std::make_unique<Regions>(*here.host, *here.host, *here.team, first_number_);
+    here.regions = std::make_unique<Regions>(
+        *here.host, *here.team,
+        [this, &here](const Team::Beginning& beginning) { start_parts(here, beginning); }, first_number_);
     // As if so many regions had been before.
     here.team->begin({.shape = {},
                       .outer = {},
@@ -464,6 +457,16 @@ void SimTeam::run_first(Rank rank) {
     here.regions->stop();
   }
   here.is_over = true;
+  wake_all(here.idle);
+}
+
+/// As Runtime::start() does.
+void SimTeam::start_parts(RankState& here, const Team::Beginning& beginning) {
+  here.region = static_cast<const RegionData*>(beginning.region.data)->number;
+  here.meetings = here.left = 0;
+  wake_all(here.behind);
+  here.team->begin(beginning);
+  for (std::uint32_t local = 1; local < beginning.shape.local; ++local) ++here.orders[local];
   wake_all(here.idle);
 }
 

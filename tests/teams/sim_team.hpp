@@ -148,6 +148,7 @@ class SimTeam : public SimThreads {
   static void run_region(void* data);
   void run_first(Rank rank);
   void start_region(std::size_t region);
+  void start_parts(RankState& here, const Team::Beginning& beginning);
   void run_other(Rank rank, std::uint32_t local);
   void serve(Rank rank);
   void beat(Rank rank);

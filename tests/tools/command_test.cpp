@@ -19,6 +19,7 @@
 
 #include "base/options.hpp"
 #include "base/unique_fd.hpp"
+#include "shell.hpp"
 
 namespace craton {
 namespace {
@@ -253,15 +254,9 @@ TEST(Doctor, ExitCodeAndCountsFollowFromItsFindings) {
 TEST(Doctor, FindsALimitThatIsReallyLow) {
   // The shell lowers both limits, soft and hard, for craton alone.
   const std::string command = std::string("ulimit -n 128; exec \"") + CRATON_COMMAND + "\" doctor 2>&1";
-  FILE* pipe = ::popen(command.c_str(), "r");
-  ASSERT_NE(pipe, nullptr);
-  std::string text;
-  std::array<char, 4096> buffer{};
-  while (const std::size_t got = ::fread(buffer.data(), 1, buffer.size(), pipe))
-    text.append(buffer.data(), got);
-  const int status = ::pclose(pipe);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1) << "status " << status << ", output:\n" << text;
-  EXPECT_NE(text.find("problem  open files     128 soft, 128 hard"), std::string::npos) << text;
+  const test::Ran ran = test::run_in_shell(command);
+  EXPECT_EQ(ran.code, 1) << ran.output;
+  EXPECT_NE(ran.output.find("problem  open files     128 soft, 128 hard"), std::string::npos) << ran.output;
 }
 
 TEST(Command, FailsIfItsOutputIsLost) {

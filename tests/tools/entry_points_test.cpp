@@ -15,27 +15,17 @@
 #include <sstream>
 #include <string>
 
+#include "shell.hpp"
+
 namespace craton {
 namespace {
-
-std::string output_of_command(const std::string& command) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(::popen(command.c_str(), "r"), &::pclose);
-  std::string output;
-  std::array<char, 4096> bytes{};
-  while (pipe != nullptr) {
-    const std::size_t got = std::fread(bytes.data(), 1, bytes.size(), pipe.get());
-    if (got == 0) break;
-    output.append(bytes.data(), got);
-  }
-  return output;
-}
 
 constexpr const char* libomp_node = "VERSION";
 
 /// "NODE NAME" of all that a library exports in nodes of libgomp's or libomp's. A name may be in one of each.
 std::set<std::string> exported_names(const std::string& library) {
   std::istringstream lines(
-      output_of_command("nm -D --defined-only --with-symbol-versions '" + library + "' 2>/dev/null"));
+      test::output_of("nm -D --defined-only --with-symbol-versions '" + library + "' 2>/dev/null"));
   std::set<std::string> names;
   for (std::string address, kind, name; lines >> address >> kind >> name;) {
     const std::size_t at = name.find('@');
@@ -62,7 +52,7 @@ struct Listed {
 };
 
 Listed listed_names() {
-  std::istringstream lines(output_of_command(std::string(CRATON_COMMAND) + " info --entry-points"));
+  std::istringstream lines(test::output_of(std::string(CRATON_COMMAND) + " info --entry-points"));
   Listed listed;
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
@@ -81,7 +71,7 @@ Listed listed_names() {
 }
 
 TEST(EntryPoints, AreAllOfLibgomps) {
-  std::string libgomp = output_of_command("gcc -print-file-name=libgomp.so.1");
+  std::string libgomp = test::output_of("gcc -print-file-name=libgomp.so.1");
   if (!libgomp.empty()) libgomp.pop_back();
   const std::set<std::string> theirs = exported_names(libgomp);
   if (theirs.count("GOMP_5.1 GOMP_error") == 0 || theirs.count("GOMP_5.1.1 GOMP_taskwait_depend_nowait") != 0)
@@ -90,7 +80,7 @@ TEST(EntryPoints, AreAllOfLibgomps) {
 }
 
 TEST(EntryPoints, AreAllOfLibomps) {
-  std::string libomp = output_of_command("clang-14 -print-file-name=libomp.so.5 2>/dev/null");
+  std::string libomp = test::output_of("clang-14 -print-file-name=libomp.so.5 2>/dev/null");
   if (!libomp.empty()) libomp.pop_back();
   std::set<std::string> theirs = exported_names(libomp);
   if (theirs.count("VERSION __kmpc_fork_call") == 0)
@@ -121,7 +111,7 @@ nlohmann::json described(const std::string& source) {
   if (file < 0) throw std::runtime_error("no temporary file");
   ::close(file);
   std::ofstream(name) << source;
-  const std::string text = output_of_command("python3 " CRATON_CONFORMANCE " --describe '" + name + "'");
+  const std::string text = test::output_of("python3 " CRATON_CONFORMANCE " --describe '" + name + "'");
   std::filesystem::remove(name);
   return nlohmann::json::parse(text);
 }
