@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "base/elf_symbols.hpp"
 #include "base/error.hpp"
@@ -52,14 +53,21 @@ bool has_craton_note(int fd, const Elf64_Phdr& header) {
   return false;
 }
 
-/// Whether the executable defines malloc for all objects, as the symbols say that its sections tell of.
-bool exports_malloc(int fd) {
+/// By what a sanitizer's runtime defines and what is compiled for it needs: the compiler's name of it, or
+/// none.
+std::string sanitizer_of(int fd) {
+  constexpr std::array<std::pair<const char*, const char*>, 4> known{{{"__asan_init", "address"},
+                                                                      {"__hwasan_init", "hwaddress"},
+                                                                      {"__msan_init", "memory"},
+                                                                      {"__tsan_init", "thread"}}};
   const ElfSymbols found = read_elf_symbols(fd, {SHT_DYNSYM});
   const std::string names = read_names(fd, found);
-  return std::any_of(found.symbols.begin(), found.symbols.end(), [&](const Elf64_Sym& symbol) {
-    return symbol.st_shndx != SHN_UNDEF && symbol.st_name < names.size() &&
-           std::strcmp(names.c_str() + symbol.st_name, "malloc") == 0;
-  });
+  for (const Elf64_Sym& symbol : found.symbols) {
+    if (symbol.st_name >= names.size()) continue;
+    for (const auto& [name, sanitizer] : known)
+      if (std::strcmp(names.c_str() + symbol.st_name, name) == 0) return sanitizer;
+  }
+  return {};
 }
 
 /// What the loader prints when it is told to list instead of to run: lines like "\tlibm.so.6 =>
@@ -110,9 +118,6 @@ void note_libraries(const std::string& listing, ProgramFacts& facts) {
     if (line.find("(GOACC_") != std::string_view::npos) facts.uses_openacc = true;
     for (const std::string_view openmp : {"libgomp.so", "libomp.so", "libiomp5.so"}) {
       if (name.starts_with(openmp)) facts.openmp = name;
-    }
-    for (const std::string_view allocator : {"libjemalloc", "libtcmalloc", "libmimalloc"}) {
-      if (name.starts_with(allocator)) facts.own_malloc = name;
     }
     if (name.starts_with("libcraton.so")) facts.uses_craton = true;
   }
@@ -171,7 +176,7 @@ ProgramFacts inspect_program(const std::string& path) {
     if (part.p_type == PT_NOTE && has_craton_note(fd.get(), part)) facts.uses_craton = true;
   }
   if (facts.is_x86_64 && facts.is_dynamic) {
-    if (exports_malloc(fd.get())) facts.own_malloc = "the program";
+    facts.sanitizer = sanitizer_of(fd.get());
     note_libraries(loader_listing(path), facts);
   }
   return facts;

@@ -17,7 +17,7 @@ struct ProgramFacts {
   bool uses_craton = false;          ///< it calls craton_init by itself
   std::string openmp;                ///< the OpenMP library that it or a library of its needs; empty: none
   bool uses_openacc = false;         ///< entry points of libgomp that are not OpenMP's
-  std::string own_malloc;            ///< what has a malloc of its own: itself, or a library that it needs
+  std::string sanitizer;             ///< whose runtime it has or needs, as -fsanitize= names it; empty: none
   std::vector<std::string> missing;  ///< libraries that the loader does not find
 };
 

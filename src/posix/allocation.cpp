@@ -6,6 +6,7 @@
 #include <unwind.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -20,22 +21,13 @@
 #include "base/signal_section.hpp"
 #include "posix/allocation.hpp"
 #include "posix/pages.hpp"
+#include "posix/real.hpp"
 #include "posix/shared_program.hpp"
 #include "posix/streams.hpp"
 
-// NOLINTBEGIN(readability-identifier-naming): the C library's names
-extern "C" {
-void* __libc_malloc(std::size_t bytes);
-void* __libc_calloc(std::size_t count, std::size_t bytes);
-void* __libc_realloc(void* pointer, std::size_t bytes);
-void* __libc_memalign(std::size_t alignment, std::size_t bytes);
-void __libc_free(void* pointer);
-std::size_t malloc_usable_size(void* pointer) noexcept;
-}
-// NOLINTEND(readability-identifier-naming)
-
 namespace {
 
+using craton::posix::libc_allocator;
 using craton::posix::shared_program;
 using craton::posix::SharedProgram;
 using craton::space::Heap;
@@ -58,12 +50,12 @@ void* allocate_privately(std::size_t bytes) noexcept {
   if (craton::posix::OpeningStream::now()) [[unlikely]] {
     if (void* const stream = craton::posix::stream_memory().allocate(bytes)) return stream;
   }
-  return __libc_malloc(bytes);
+  return libc_allocator.malloc(bytes);
 }
 
 void free_privately(void* pointer) noexcept {
   if (craton::posix::stream_memory().owns(pointer)) return craton::posix::stream_memory().free(pointer);
-  __libc_free(pointer);
+  libc_allocator.free(pointer);
 }
 
 /// Null, with errno, where there is none.
@@ -135,7 +127,7 @@ constexpr std::size_t usual_alignment = 64;
 void* allocate_aligned(SharedProgram* program, std::size_t alignment, std::size_t bytes,
                        const void* caller) noexcept {
   const craton::SignalSection section;
-  if (program == nullptr) return __libc_memalign(alignment, bytes);
+  if (program == nullptr) return libc_allocator.memalign(alignment, bytes);
   if (alignment <= 16) return allocate(*program, bytes, caller);
   if (alignment <= usual_alignment) return allocate(*program, std::max(bytes, usual_alignment), caller);
   if (bytes > SIZE_MAX - alignment) {
@@ -156,6 +148,28 @@ void release(SharedProgram& program, void* pointer) noexcept {
   } catch (const craton::Error& error) {
     program.fail(error.what());
   }
+}
+
+void* reallocate(void* pointer, std::size_t bytes, const void* caller) {
+  const craton::SignalSection section;
+  if (pointer == nullptr) {
+    SharedProgram* const program = sharing(caller);
+    // No stream: those do not grow, as popen's list of what its child is to close does.
+    return program == nullptr ? libc_allocator.malloc(bytes) : allocate(*program, bytes, caller);
+  }
+  SharedProgram* const program = owner_of(pointer);
+  if (program == nullptr) return libc_allocator.realloc(pointer, bytes);
+  if (bytes == 0) {
+    release(*program, pointer);
+    return nullptr;
+  }
+  const std::size_t before = usable_bytes(*program, pointer);
+  if (bytes <= before && bytes >= before / 2) return pointer;
+  void* const moved = allocate(*program, bytes, caller);
+  if (moved == nullptr) return nullptr;
+  std::memcpy(moved, pointer, std::min(before, bytes));
+  release(*program, pointer);
+  return moved;
 }
 
 }  // namespace
@@ -181,7 +195,7 @@ extern "C" {
 [[gnu::visibility("default")]] void* calloc(std::size_t count, std::size_t bytes) {
   const craton::SignalSection section;
   SharedProgram* const program = sharing(__builtin_return_address(0));
-  if (program == nullptr) return __libc_calloc(count, bytes);
+  if (program == nullptr) return libc_allocator.calloc(count, bytes);
   std::size_t all = 0;
   if (__builtin_mul_overflow(count, bytes, &all)) {
     errno = ENOMEM;
@@ -194,25 +208,17 @@ extern "C" {
 }
 
 [[gnu::visibility("default")]] void* realloc(void* pointer, std::size_t bytes) {
-  const craton::SignalSection section;
-  if (pointer == nullptr) {
-    SharedProgram* const program = sharing(__builtin_return_address(0));
-    // No stream: those do not grow, as popen's list of what its child is to close does.
-    return program == nullptr ? __libc_malloc(bytes) : allocate(*program, bytes, __builtin_return_address(0));
-  }
-  SharedProgram* const program = owner_of(pointer);
-  if (program == nullptr) return __libc_realloc(pointer, bytes);
-  if (bytes == 0) {
-    release(*program, pointer);
+  return reallocate(pointer, bytes, __builtin_return_address(0));
+}
+
+[[gnu::visibility("default")]] void* reallocarray(void* pointer, std::size_t count,
+                                                  std::size_t bytes) noexcept {
+  std::size_t all = 0;
+  if (__builtin_mul_overflow(count, bytes, &all)) {
+    errno = ENOMEM;
     return nullptr;
   }
-  const std::size_t before = usable_bytes(*program, pointer);
-  if (bytes <= before && bytes >= before / 2) return pointer;
-  void* const moved = allocate(*program, bytes, __builtin_return_address(0));
-  if (moved == nullptr) return nullptr;
-  std::memcpy(moved, pointer, std::min(before, bytes));
-  release(*program, pointer);
-  return moved;
+  return reallocate(pointer, all, __builtin_return_address(0));
 }
 
 [[gnu::visibility("default")]] void* memalign(std::size_t alignment, std::size_t bytes) {
@@ -227,6 +233,16 @@ extern "C" {
 
 [[gnu::visibility("default")]] void* valloc(std::size_t bytes) {
   return allocate_aligned(sharing(__builtin_return_address(0)), craton::posix::page_bytes, bytes,
+                          __builtin_return_address(0));
+}
+
+[[gnu::visibility("default")]] void* pvalloc(std::size_t bytes) {
+  const std::size_t pages = craton::posix::page_up(bytes);
+  if (pages < bytes) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  return allocate_aligned(sharing(__builtin_return_address(0)), craton::posix::page_bytes, pages,
                           __builtin_return_address(0));
 }
 
@@ -253,7 +269,8 @@ extern "C" {
 [[gnu::visibility("hidden")]] void* craton_program_malloc(std::size_t bytes) {
   const craton::SignalSection section;
   SharedProgram* const program = shared_program();
-  return program == nullptr ? __libc_malloc(bytes) : allocate(*program, bytes, __builtin_return_address(0));
+  return program == nullptr ? libc_allocator.malloc(bytes)
+                            : allocate(*program, bytes, __builtin_return_address(0));
 }
 
 [[gnu::visibility("hidden")]] void craton_program_free(void* pointer) {
@@ -265,9 +282,57 @@ extern "C" {
   return realloc(pointer, bytes);
 }
 
+// By names that nobody else defines, so that the loader cannot find others.
+#define CRATON_OWN(name)                                                                               \
+  asm(".globl craton_own_" #name "\n.hidden craton_own_" #name "\n.set craton_own_" #name ", " #name); \
+  [[gnu::visibility("hidden")]] extern const char craton_own_##name;
+#include "posix/allocator_functions.inc"
+#undef CRATON_OWN
+
 }  // extern "C"
 
 namespace craton::posix {
+
+namespace {
+
+void* scalable_aligned_malloc(std::size_t bytes, std::size_t alignment) {
+  return allocate_aligned(sharing(__builtin_return_address(0)), alignment, bytes,
+                          __builtin_return_address(0));
+}
+
+void* scalable_aligned_realloc(void* pointer, std::size_t bytes, std::size_t alignment) {
+  const void* const caller = __builtin_return_address(0);
+  void* const moved = bytes == 0 ? nullptr : allocate_aligned(sharing(caller), alignment, bytes, caller);
+  if (pointer == nullptr) return moved;
+  if (moved == nullptr && bytes != 0) return nullptr;
+  if (moved != nullptr) std::memcpy(moved, pointer, std::min(bytes, ::malloc_usable_size(pointer)));
+  ::free(pointer);
+  return moved;
+}
+
+}  // namespace
+
+std::span<const AllocatorFunction> allocator_functions() noexcept {
+  const auto own = [](const char* name, const auto& function) {
+    return AllocatorFunction{name, reinterpret_cast<std::uintptr_t>(&function)};
+  };
+  static const std::array functions = std::to_array<AllocatorFunction>({
+#define CRATON_OWN(name) own(#name, craton_own_##name),
+#include "posix/allocator_functions.inc"
+#undef CRATON_OWN
+      // TBB's, whose library may be part of a program that keeps the C library's malloc.
+      own("scalable_malloc", craton_own_malloc),
+      own("scalable_calloc", craton_own_calloc),
+      own("scalable_realloc", craton_own_realloc),
+      own("scalable_free", craton_own_free),
+      own("scalable_posix_memalign", craton_own_posix_memalign),
+      own("scalable_msize", craton_own_malloc_usable_size),
+      own("scalable_aligned_malloc", scalable_aligned_malloc),
+      own("scalable_aligned_realloc", scalable_aligned_realloc),
+      own("scalable_aligned_free", craton_own_free),
+  });
+  return functions;
+}
 
 constinit thread_local int ProgramAllocations::depth = 0;
 
@@ -282,7 +347,7 @@ void* hand_over(void* own, std::size_t bytes) noexcept {
   if (program == nullptr || own == nullptr) return own;
   void* const given = allocate(*program, bytes, __builtin_return_address(0));
   if (given != nullptr) std::memcpy(given, own, bytes);
-  __libc_free(own);
+  libc_allocator.free(own);
   return given;
 }
 

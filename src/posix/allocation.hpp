@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 
 extern "C" {
 /// malloc and realloc as the program has them; in this library those names are the C library's.
@@ -16,6 +18,14 @@ void craton_program_free(void* pointer);
 }
 
 namespace craton::posix {
+
+struct AllocatorFunction {
+  const char* name;
+  std::uintptr_t address;  ///< of ours, whatever the loader finds by that name
+};
+
+/// The malloc family.
+std::span<const AllocatorFunction> allocator_functions() noexcept;
 
 /// A copy of so many bytes, the program's. \returns null where there is no memory; errno is ENOMEM then
 void* copy_for_program(const void* from, std::size_t bytes) noexcept;

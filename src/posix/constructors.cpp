@@ -2,6 +2,7 @@
 
 #include <link.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -12,12 +13,16 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.hpp"
+#include "base/line_writer.hpp"
 #include "base/options.hpp"
 #include "job/program.hpp"
 #include "job/rank_process.hpp"
+#include "posix/allocators.hpp"
 #include "posix/dynamic_section.hpp"
 #include "posix/image.hpp"
 #include "posix/pages.hpp"
+#include "posix/real.hpp"
 
 namespace craton::posix {
 
@@ -160,6 +165,12 @@ extern "C" {
   using craton::posix::value_of;
   const std::string_view rank = value_of(environment, craton::job::rank_variable);
   if (value_of(environment, craton::job::control_variable).empty()) return;  // a child of a rank
+  try {
+    craton::posix::replace_allocators();
+  } catch (const craton::Error& error) {
+    craton::write_fully(STDERR_FILENO, std::string("craton: ") + error.what() + "\n");
+    CRATON_REAL(_exit)(1);
+  }
   const std::string libraries = craton::variable_name(craton::spec_of(craton::Option::program_libraries));
   const craton::posix::NamedLibraries named(value_of(environment, libraries));
   craton::posix::put_off_constructors(rank.find_first_not_of('0') == std::string_view::npos, named);

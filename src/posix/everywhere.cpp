@@ -59,10 +59,8 @@ bool change_here(SharedProgram& program, Everywhere::Kind kind, const std::byte*
       return true;
     case Kind::environment:
       return set_environment_as_told(read_change<EnvironmentChange>(change));
-    case Kind::limit: {
-      const auto asked = read_change<LimitChange>(change);
-      return CRATON_REAL(setrlimit)(static_cast<__rlimit_resource_t>(asked.resource), &asked.limit) == 0;
-    }
+    case Kind::limit:
+      return set_limit_as_told(read_change<LimitChange>(change));
     case Kind::fortran:
       return set_fortran_as_told(read_change<FortranChange>(change));
     case Kind::map:

@@ -131,6 +131,8 @@ bool unmap_as_told(const MapChange& change) noexcept;
 /// What they do for Kind::descriptor, a number of rank 0's that now means something else, or nothing
 /// (descriptors.cpp).
 bool renew_descriptor_as_told(int number) noexcept;
+/// What they do for Kind::limit (structures.cpp).
+bool set_limit_as_told(const LimitChange& change) noexcept;
 /// What they do for Kind::action (signals.cpp).
 bool set_action_as_told(const ActionChange& change) noexcept;
 /// What they do for Kind::environment (environment.cpp).

@@ -10,42 +10,57 @@
 
 extern "C" {
 
-// The allocator must work before anything else does, and libc names its own for this. In sections: a handler
-// of the program may make the runtime allocate.
 void* __libc_malloc(std::size_t bytes);
 void* __libc_calloc(std::size_t count, std::size_t bytes);
 void* __libc_realloc(void* pointer, std::size_t bytes);
 void* __libc_memalign(std::size_t alignment, std::size_t bytes);
 void __libc_free(void* pointer);
+}
 
+namespace craton::posix {
+
+// The allocator must work before anything else does, so these are there when the loader has relocated.
+constinit LibcAllocator libc_allocator{.malloc = &__libc_malloc,
+                                       .calloc = &__libc_calloc,
+                                       .realloc = &__libc_realloc,
+                                       .memalign = &__libc_memalign,
+                                       .free = &__libc_free};
+
+}  // namespace craton::posix
+
+using craton::posix::libc_allocator;
+
+extern "C" {
+
+// In sections: a handler of the program may make the runtime allocate.
 void* __wrap_malloc(std::size_t bytes) {
   const craton::SignalSection section;
-  return __libc_malloc(bytes);
+  return libc_allocator.malloc(bytes);
 }
 void* __wrap_calloc(std::size_t count, std::size_t bytes) {
   const craton::SignalSection section;
-  return __libc_calloc(count, bytes);
+  return libc_allocator.calloc(count, bytes);
 }
 void* __wrap_realloc(void* pointer, std::size_t bytes) {
   const craton::SignalSection section;
-  return __libc_realloc(pointer, bytes);
+  return libc_allocator.realloc(pointer, bytes);
 }
 void* __wrap_memalign(std::size_t alignment, std::size_t bytes) {
   const craton::SignalSection section;
-  return __libc_memalign(alignment, bytes);
+  return libc_allocator.memalign(alignment, bytes);
 }
 void* __wrap_aligned_alloc(std::size_t alignment, std::size_t bytes) {
   const craton::SignalSection section;
-  return __libc_memalign(alignment, bytes);
+  return libc_allocator.memalign(alignment, bytes);
 }
 int __wrap_posix_memalign(void** pointer, std::size_t alignment, std::size_t bytes) {
   const craton::SignalSection section;
-  *pointer = __libc_memalign(alignment, bytes);
+  *pointer = libc_allocator.memalign(alignment, bytes);
   return *pointer == nullptr ? 12 : 0;  // ENOMEM
 }
 void __wrap_free(void* pointer) {
   const craton::SignalSection section;
-  __libc_free(pointer);
+  libc_allocator.free(pointer);
 }
 
 /// libstdc++ in this library reads it where it counts references. The program may have a copy of libc's in

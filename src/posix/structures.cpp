@@ -24,13 +24,17 @@
 #include <array>
 #include <cerrno>
 #include <cstdarg>
+#include <mutex>
+#include <optional>
 
 #include "base/kept_errno.hpp"
+#include "base/signal_section.hpp"
 #include "posix/descriptors.hpp"
 #include "posix/everywhere.hpp"
 #include "posix/futexes.hpp"
 #include "posix/kernel_memory.hpp"
 #include "posix/pages.hpp"
+#include "posix/shared_program.hpp"
 #include "posix/signals.hpp"
 
 // NOLINTBEGIN(readability-identifier-naming): the names of the C library
@@ -52,6 +56,7 @@ using craton::posix::Name;
 using craton::posix::PrivateBuffer;
 using craton::posix::Result;
 using craton::posix::Results;
+using craton::posix::shared_program;
 using craton::posix::touch;
 using craton::posix::Value;
 using craton::posix::Values;
@@ -187,23 +192,66 @@ std::size_t room_of(const socklen_t* bytes) noexcept {
   return bytes == nullptr ? 0 : *bytes;
 }
 
+/// A limit of the memory that the program sets itself is kept and told, and no more: the kernel would count
+/// all that ranks share, and what is reserved for it, hundreds of GiB.
+struct MemoryLimits {
+  std::mutex mutex;
+  std::optional<rlimit> addresses;
+  std::optional<rlimit> data;
+
+  std::optional<rlimit>* of(int resource) noexcept {
+    if (shared_program() == nullptr) return nullptr;
+    return resource == RLIMIT_AS ? &addresses : resource == RLIMIT_DATA ? &data : nullptr;
+  }
+};
+constinit MemoryLimits memory_limits;
+
+/// prlimit() of this process. \param limit null: none is set
+int limit_here(int resource, const rlimit* limit, rlimit* was) noexcept {
+  const auto what = static_cast<__rlimit_resource>(resource);
+  std::optional<rlimit>* const kept = memory_limits.of(resource);
+  if (kept == nullptr) return CRATON_REAL(prlimit)(0, what, limit, was);
+  rlimit before{};
+  if (CRATON_REAL(prlimit)(0, what, nullptr, &before) != 0) return -1;
+  const craton::SignalSection section;
+  const std::lock_guard lock(memory_limits.mutex);
+  before = kept->value_or(before);
+  if (limit != nullptr && limit->rlim_cur > limit->rlim_max) return failed_with(EINVAL);
+  if (limit != nullptr && limit->rlim_max > before.rlim_max && ::geteuid() != 0) return failed_with(EPERM);
+  if (limit != nullptr) *kept = *limit;
+  if (was != nullptr) *was = before;
+  return 0;
+}
+
+bool is_here(pid_t process) noexcept {
+  return process == 0 || process == ::getpid();
+}
+
 /// A limit of this process is one of all ranks. \param was gets what it was
 int set_limit(pid_t process, int resource, const rlimit& limit, rlimit& was) noexcept {
   using craton::posix::Everywhere;
-  const auto what = static_cast<__rlimit_resource>(resource);
   const craton::posix::LimitChange change{.resource = resource, .limit = limit};
+  if (!is_here(process))
+    return CRATON_REAL(prlimit)(process, static_cast<__rlimit_resource>(resource), &change.limit, &was);
   Everywhere* const others = craton::posix::everywhere_now();
-  if (others == nullptr || (process != 0 && process != ::getpid()))
-    return CRATON_REAL(prlimit)(process, what, &change.limit, &was);
+  if (others == nullptr) return limit_here(resource, &change.limit, &was);
   int result = 0;
   craton::posix::in_one_order([&] {
-    result = CRATON_REAL(prlimit)(0, what, &change.limit, &was);
+    result = limit_here(resource, &change.limit, &was);
     if (result == 0) others->make(Everywhere::Kind::limit, &change, sizeof change);
   });
   return result;
 }
 
 }  // namespace
+
+namespace craton::posix {
+
+bool set_limit_as_told(const LimitChange& change) noexcept {
+  return limit_here(change.resource, &change.limit, nullptr) == 0;
+}
+
+}  // namespace craton::posix
 
 #define CRATON_FD(name) descriptor_here(fd, #name)
 #define CRATON_EPOLL(name) descriptor_here(epoll, #name)
@@ -337,18 +385,25 @@ CRATON_CALL(clock_t, times, (tms * buffer), (Result(buffer)))
 CRATON_CALL(int, getrusage, (__rusage_who_t who, rusage* usage), (who, Result(usage)))
 CRATON_CALL(int, uname, (utsname * name), (Result(name)))
 CRATON_CALL(int, sysinfo, (struct sysinfo * information), (Result(information)))
-CRATON_CALL(int, getrlimit, (__rlimit_resource_t what, rlimit* limit), (what, Result(limit)))
-CRATON_CALL(int, getrlimit64, (__rlimit_resource_t what, rlimit64* limit), (what, Result(limit)))
+[[gnu::visibility("default")]] int getrlimit(__rlimit_resource_t what, rlimit* limit) noexcept {
+  return limit_here(what, nullptr, Result(limit));
+}
+[[gnu::visibility("default")]] int getrlimit64(__rlimit_resource_t what, rlimit64* limit) noexcept {
+  return getrlimit(what, reinterpret_cast<rlimit*>(limit));  // on 64 bits they are one
+}
 [[gnu::visibility("default")]] int setrlimit(__rlimit_resource_t what, const rlimit* limit) noexcept {
   rlimit was{};
   return set_limit(0, what, *limit, was);
 }
 [[gnu::visibility("default")]] int setrlimit64(__rlimit_resource_t what, const rlimit64* limit) noexcept {
-  return setrlimit(what, reinterpret_cast<const rlimit*>(limit));  // on 64 bits they are one
+  return setrlimit(what, reinterpret_cast<const rlimit*>(limit));
 }
 [[gnu::visibility("default")]] int prlimit(pid_t process, __rlimit_resource what, const rlimit* limit,
                                            rlimit* before) noexcept {
-  if (limit == nullptr) return CRATON_REAL(prlimit)(process, what, nullptr, Result(before));
+  if (limit == nullptr) {
+    return is_here(process) ? limit_here(what, nullptr, Result(before))
+                            : CRATON_REAL(prlimit)(process, what, nullptr, Result(before));
+  }
   rlimit was{};
   const int result = set_limit(process, what, *limit, was);
   if (result == 0 && before != nullptr) *before = was;

@@ -148,11 +148,29 @@ TEST(Programs, ThoseWithOpenAccAreRefused) {
       {"openacc: it uses OpenACC, which Craton does not have; build it without -fopenacc; --share=no"});
 }
 
-TEST(Programs, ThoseWithAMallocOfTheirOwnAreRefused) {
-  expect_refused(
-      command({"-n", "2"}, {job::program("own_malloc")}),
-      {"own_malloc: the program has a malloc of its own, whose memory ranks would not share; build it "
-       "without that; --share=no"});
+TEST(Programs, ThoseOfSanitizersAreRefused) {
+  expect_refused(command({"-n", "2"}, {job::program("sanitized")}),
+                 {"sanitized: it is built for a sanitizer, whose runtime wants to be what Craton is to a "
+                  "program; build it without -fsanitize=address; --share=no"});
+}
+
+TEST(Programs, WithAMallocOfTheirOwnGetOneOfAllRanks) {
+  for (const char* const nodes : {"--share=auto", "--isolate-nodes"}) {
+    LaunchedJob job(command({"-n", "3", "--threads", "1", nodes}, {job::program("allocator")}));
+    EXPECT_EQ(job::finish_clean(job), 0) << job.error();
+    EXPECT_EQ(job.output(), "0 wrong, 0 calls\n");
+  }
+}
+
+TEST(Programs, WithAMallocThatCannotBeReplacedAreRefused) {
+  LaunchedJob job(command({"-n", "2"}, {job::program("short_free")}));
+  EXPECT_EQ(job.finish(), 1);
+  EXPECT_NE(
+      job.error().find("craton: cannot replace free of the program by one whose memory ranks share: it is "
+                       "shorter than the 5 bytes of a jump; build the program without it, or compile it "
+                       "with -falign-functions=16\n"),
+      std::string::npos)
+      << job.error();
 }
 
 /// Open MPI would fork a daemon for a program that mpirun has not started.

@@ -71,9 +71,9 @@ void check(const job::ProgramFacts& facts) {
   if (facts.uses_openacc)
     refuse(facts.path, "it uses OpenACC, which Craton does not have",
            "build it without -fopenacc" + as_it_is);
-  if (!facts.own_malloc.empty())
-    refuse(facts.path, facts.own_malloc + " has a malloc of its own, whose memory ranks would not share",
-           "build it without that" + as_it_is);
+  if (!facts.sanitizer.empty())
+    refuse(facts.path, "it is built for a sanitizer, whose runtime wants to be what Craton is to a program",
+           "build it without -fsanitize=" + facts.sanitizer + as_it_is);
   if (!facts.openmp.empty() && facts.openmp != "libgomp.so.1" && facts.openmp != "libomp.so.5") {
     refuse(facts.path,
            "it was built for " + facts.openmp +

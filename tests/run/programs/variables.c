@@ -130,6 +130,20 @@ static void limits(void) {
   }
   limit.rlim_cur = 8192;  // more than the most
   right += setrlimit(RLIMIT_CORE, &limit) == -1;
+  // Of memory, as programs set it that are told how much they may take: more than this one needs.
+  getrlimit(RLIMIT_AS, &before);
+  limit = (struct rlimit){.rlim_cur = 4UL << 30, .rlim_max = before.rlim_max};
+  right += setrlimit(RLIMIT_AS, &limit) == 0;
+#pragma omp parallel reduction(+ : right)
+  {
+    take_part();
+    struct rlimit found;
+    right += getrlimit(RLIMIT_AS, &found) == 0 && found.rlim_cur == 4UL << 30;
+    void* const block = malloc(8 << 20);
+    right += block != NULL;
+    free(block);
+  }
+  right += setrlimit(RLIMIT_AS, &before) == 0;
   check_int("limits", right);
 }
 
