@@ -423,10 +423,6 @@ CRATON_CALL(int, sysinfo, (struct sysinfo * information), (Result(information)))
 }
 CRATON_CALL(int, semop, (int set, sembuf* operations, std::size_t count),
             (set, Results(operations, count * sizeof *operations), count))
-CRATON_CALL(int, sched_getaffinity, (pid_t process, std::size_t bytes, cpu_set_t* mask),
-            (process, bytes, Results(mask, bytes)))
-CRATON_CALL(int, sched_setaffinity, (pid_t process, std::size_t bytes, const cpu_set_t* mask),
-            (process, bytes, Values(mask, bytes)))
 CRATON_CALL(int, sched_getparam, (pid_t process, sched_param* parameters), (process, Result(parameters)))
 CRATON_CALL(int, sched_setparam, (pid_t process, const sched_param* parameters), (process, Value(parameters)))
 CRATON_CALL(int, sched_setscheduler, (pid_t process, int policy, const sched_param* parameters),

@@ -12,6 +12,7 @@
 #include <ctime>
 #include <optional>
 
+#include "base/processors.hpp"
 #include "omp/runtime.hpp"
 #include "posix/kernel_memory.hpp"
 #include "posix/monitor.hpp"
@@ -24,6 +25,7 @@ namespace {
 
 using craton::no_deadline;
 using craton::TimeNs;
+using craton::posix::are_processors_of_others;
 using craton::posix::deadline_of;
 using craton::posix::is_time;
 using craton::posix::monitor;
@@ -85,7 +87,45 @@ long processors_of_all() noexcept {
   return static_cast<long>(craton::omp::runtime()->default_threads());
 }
 
+/// Programs also count the processors that they may use. Those of other ranks have numbers that none has
+/// here.
+int first_processor_of_others() noexcept {
+  static const int first = CRATON_REAL(get_nprocs_conf)();
+  return first;
+}
+
+/// To what a thread may use that is not bound to some. \param mask of so many bytes
+void add_processors_of_others(std::size_t bytes, cpu_set_t* mask) noexcept {
+  const int own = CPU_COUNT_S(bytes, mask);
+  long missing = processors_of_all() - own;
+  if (missing <= 0 || static_cast<std::size_t>(own) < craton::processors().size()) return;
+  for (auto number = static_cast<std::size_t>(first_processor_of_others()); number < bytes * 8; ++number) {
+    CPU_SET_S(number, bytes, mask);
+    if (--missing == 0) return;
+  }
+}
+
 }  // namespace
+
+namespace craton::posix {
+
+bool are_processors_of_others(std::size_t bytes, const cpu_set_t* mask) noexcept {
+  const auto first = static_cast<std::size_t>(first_processor_of_others());
+  bool has_some = false;
+  for (std::size_t number = 0; number < bytes * 8; ++number) {
+    if (!CPU_ISSET_S(number, bytes, mask)) continue;
+    if (number < first) return false;
+    has_some = true;
+  }
+  return has_some && processors_of_all() != 0;
+}
+
+int bind_thread(pthread_t thread, std::size_t bytes, const cpu_set_t* mask) noexcept {
+  const int error = CRATON_REAL(pthread_setaffinity_np)(thread, bytes, mask);
+  return error == EINVAL && are_processors_of_others(bytes, mask) ? 0 : error;
+}
+
+}  // namespace craton::posix
 
 extern "C" {
 
@@ -179,16 +219,43 @@ extern "C" {
   Threads::Request request{.kind = Kind::affinity};
   std::memcpy(request.bytes.data(), mask, std::min(bytes, sizeof(cpu_set_t)));
   if (const auto answer = ask_owner(thread, request)) return answer->error;
-  return CRATON_REAL(pthread_setaffinity_np)(thread, bytes, Values(mask, bytes));
+  return craton::posix::bind_thread(thread, bytes, Values(mask, bytes));
 }
 
 [[gnu::visibility("default")]] int pthread_getaffinity_np(pthread_t thread, std::size_t bytes,
                                                           cpu_set_t* mask) {
   const auto answer = ask_owner(thread, {.kind = Kind::get_affinity});
-  if (!answer) return CRATON_REAL(pthread_getaffinity_np)(thread, bytes, Results(mask, bytes));
-  if (answer->error != 0) return answer->error;
-  std::memset(mask, 0, bytes);
-  std::memcpy(mask, answer->bytes.data(), std::min(bytes, sizeof(cpu_set_t)));
+  const Results here(mask, bytes);
+  int error = 0;
+  if (!answer) {
+    error = CRATON_REAL(pthread_getaffinity_np)(thread, bytes, here);
+  } else {
+    error = answer->error;
+    if (error == 0) {
+      std::memset(static_cast<void*>(here), 0, bytes);
+      std::memcpy(static_cast<void*>(here), answer->bytes.data(), std::min(bytes, sizeof(cpu_set_t)));
+    }
+  }
+  if (error == 0) add_processors_of_others(bytes, here);
+  return error;
+}
+
+[[gnu::visibility("default")]] int sched_getaffinity(pid_t process, std::size_t bytes,
+                                                     cpu_set_t* mask) noexcept {
+  const Results here(mask, bytes);
+  const int result = CRATON_REAL(sched_getaffinity)(process, bytes, here);
+  if (result == 0 && (process == 0 || process == ::getpid() || process == ::gettid()))
+    add_processors_of_others(bytes, here);
+  return result;
+}
+
+[[gnu::visibility("default")]] int sched_setaffinity(pid_t process, std::size_t bytes,
+                                                     const cpu_set_t* mask) noexcept {
+  const Values here(mask, bytes);
+  const int before = errno;
+  const int result = CRATON_REAL(sched_setaffinity)(process, bytes, here);
+  if (result == 0 || errno != EINVAL || !are_processors_of_others(bytes, here)) return result;
+  errno = before;
   return 0;
 }
 

@@ -60,6 +60,13 @@ class TerminateHandler {
   }
 };
 
+/// Whether a thread is to be bound to processors of other ranks.
+bool is_bound_elsewhere(const pthread_attr_t& attributes) noexcept {
+  cpu_set_t processors;
+  return ::pthread_attr_getaffinity_np(&attributes, sizeof processors, &processors) == 0 &&
+         are_processors_of_others(sizeof processors, &processors);
+}
+
 /// Of Kind::start: a thread, and what it takes over from its creator.
 struct Beginning {
   Stacks::Body body;
@@ -84,7 +91,7 @@ struct Beginning {
       ::pthread_attr_getschedparam(attributes, &parameters);
       // All there can be: nothing has been said of it.
       is_bound = ::pthread_attr_getaffinity_np(attributes, sizeof processors, &processors) == 0 &&
-                 CPU_COUNT(&processors) != CPU_SETSIZE;
+                 CPU_COUNT(&processors) != CPU_SETSIZE && !is_bound_elsewhere(*attributes);
     }
     if (inherits == PTHREAD_INHERIT_SCHED) {
       policy = ::sched_getscheduler(0);
@@ -267,7 +274,14 @@ int Threads::create(pthread_t* thread, const pthread_attr_t* attributes, Stacks:
 int Threads::create_here(pthread_t* thread, const pthread_attr_t* attributes, Stacks::Body body,
                          void* argument) {
   tell_of_threads(program_);
-  return program_.stacks().start(thread, attributes, body, argument);
+  if (attributes == nullptr || !is_bound_elsewhere(*attributes))
+    return program_.stacks().start(thread, attributes, body, argument);
+  pthread_attr_t unbound;
+  ::pthread_attr_init(&unbound);
+  Beginning(body, argument, attributes).apply_to(unbound);
+  const int error = program_.stacks().start(thread, &unbound, body, argument);
+  ::pthread_attr_destroy(&unbound);
+  return error;
 }
 
 /// The thread begins when what its creator wrote until now, where it is found included, is there to be seen.
@@ -457,7 +471,7 @@ Threads::Answer Threads::make_call(const Asked& asked) noexcept {
       break;
     case Kind::affinity: {
       const auto mask = get<cpu_set_t>(request.bytes);
-      answer.error = CRATON_REAL(pthread_setaffinity_np)(thread, sizeof mask, &mask);
+      answer.error = bind_thread(thread, sizeof mask, &mask);
       break;
     }
     case Kind::get_affinity: {

@@ -167,6 +167,11 @@ class Threads {
 /// Cancels a thread of this rank. Where it waits for an object that ranks share the C library does not know
 /// that it waits. One that cancels itself may end here. \returns 0 or an error number
 int cancel_here(pthread_t thread);
+/// Whether a mask has nothing but numbers that programs find for the processors of other ranks. \param mask
+/// of so many bytes
+bool are_processors_of_others(std::size_t bytes, const cpu_set_t* mask) noexcept;
+/// Of this rank; by those numbers to none. \returns 0 or an error number
+int bind_thread(pthread_t thread, std::size_t bytes, const cpu_set_t* mask) noexcept;
 /// Of this process; null before the program has started, and where it has one rank only.
 Threads* threads() noexcept;
 /// Collective in so far as all ranks must have done so before any joins.

@@ -36,22 +36,45 @@ SegmentOptions order_options() {
   return options;
 }
 
-/// At once, where the processor does that.
-void copy_word(const void* from, void* to, std::size_t bytes) noexcept {
-  const auto copy = [&]<typename Word>(Word) {
-    const Word word = *static_cast<const volatile Word*>(from);
-    std::memcpy(to, &word, sizeof word);
-  };
+/// Calls `body` with a zero of so many bytes: 1, 2, 4, else 8.
+template <typename Body>
+auto with_word_of(std::size_t bytes, const Body& body) {
   switch (bytes) {
     case 1:
-      return copy(std::uint8_t{});
+      return body(std::uint8_t{});
     case 2:
-      return copy(std::uint16_t{});
+      return body(std::uint16_t{});
     case 4:
-      return copy(std::uint32_t{});
+      return body(std::uint32_t{});
     default:
-      return copy(std::uint64_t{});
+      return body(std::uint64_t{});
   }
+}
+
+/// At once, where the processor does that.
+void copy_word(const void* from, void* to, std::size_t bytes) noexcept {
+  with_word_of(bytes, [&]<typename Word>(Word) {
+    const Word word = *static_cast<const volatile Word*>(from);
+    std::memcpy(to, &word, sizeof word);
+  });
+}
+
+std::uint64_t load_word(void* address, std::size_t bytes) noexcept {
+  return with_word_of(bytes, [&]<typename Word>(Word) -> std::uint64_t {
+    return std::atomic_ref(*static_cast<Word*>(address)).load();
+  });
+}
+
+/// \param before becomes what is there \returns whether it was that
+bool compare_exchange_word(void* address, std::size_t bytes, std::uint64_t& before,
+                           std::uint64_t after) noexcept {
+  return with_word_of(bytes, [&]<typename Word>(Word) {
+    auto expected = static_cast<Word>(before);
+    const std::atomic_ref word(*static_cast<Word*>(address));
+    const bool is_done = word.compare_exchange_strong(expected, static_cast<Word>(after));
+    before = expected;
+    return is_done;
+  });
 }
 
 }  // namespace
@@ -82,7 +105,32 @@ void OwnedAtomics::stop() noexcept {
 // ---- Instructions
 
 void OwnedAtomics::run(void* address, std::size_t bytes, FunctionRef<void(void* target)> instruction) {
-  in_order(address, [&] { memory_.run_atomic(address, bytes, instruction); });
+  const bool is_word = bytes <= 8 && reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
+  if (!is_word || memory_.owner_of(address) == fabric_.rank())
+    return in_order(address, [&] { memory_.run_atomic(address, bytes, instruction); });
+  const SignalSection section;  // a handler may come here too
+  if (try_to_zero(address, bytes, instruction, false)) return;
+  // What those know who were there before has come along by now.
+  tell_all();
+  try_to_zero(address, bytes, instruction, true);
+  tell_those_with_copies(address);
+}
+
+/// On another's part. \returns false, with nothing done, if it would leave zero for another value and others
+/// do not know what this rank does
+bool OwnedAtomics::try_to_zero(void* address, std::size_t bytes, FunctionRef<void(void* target)> instruction,
+                               bool others_know) {
+  bool may = true;
+  const auto attempt = [&](void* target) {
+    for (std::uint64_t before = load_word(target, bytes);;) {
+      std::uint64_t after = before;
+      instruction(&after);  // the lower bytes of the word come first
+      may = others_know || after != 0 || before == 0;
+      if (!may || compare_exchange_word(target, bytes, before, after)) return;
+    }
+  };
+  in_order(address, [&] { memory_.run_atomic(address, bytes, attempt); });
+  return may;
 }
 
 void OwnedAtomics::exchange(void* address, std::size_t bytes, FunctionRef<void(void* target)> instruction) {
@@ -141,31 +189,15 @@ void OwnedAtomics::in_order(const void* address, FunctionRef<void()> instruction
   });
 }
 
+/// \returns false if the word was changed meanwhile
 bool OwnedAtomics::try_exchange(void* address, std::size_t bytes,
                                 FunctionRef<void(void* target)> instruction) {
-  switch (bytes) {
-    case 1:
-      return try_exchange_word<std::uint8_t>(address, instruction);
-    case 2:
-      return try_exchange_word<std::uint16_t>(address, instruction);
-    case 4:
-      return try_exchange_word<std::uint32_t>(address, instruction);
-    default:
-      CRATON_ASSERT(bytes == 8U);
-      return try_exchange_word<std::uint64_t>(address, instruction);
-  }
-}
-
-/// \returns false if the word was changed meanwhile
-template <typename Word>
-bool OwnedAtomics::try_exchange_word(void* address, FunctionRef<void(void* target)> instruction) {
-  const std::atomic_ref word(*static_cast<Word*>(address));
-  Word before = word.load();
-  Word after = before;
+  std::uint64_t before = load_word(address, bytes);
+  std::uint64_t after = before;
   instruction(&after);
   if (after != before) tell_all();
   bool is_done = false;
-  in_order(address, [&] { is_done = word.compare_exchange_strong(before, after); });
+  in_order(address, [&] { is_done = compare_exchange_word(address, bytes, before, after); });
   return is_done;
 }
 

@@ -10,10 +10,12 @@
 ///                    be seen, all other ranks have acquired what this one knows. A message to each, whose
 ///                    thread acquires, and an answer. Not where it leaves the word as it is, as that of a
 ///                    thread does which waits for a lock.
+///     to zero        what leaves zero on another rank's part (the last decrement of a count of who is left)
+///                    is told likewise: whose count it is may look at it by plain loads.
 ///     a look         of a thread that waits may find a plain store, which nobody saw: so all others publish
 ///                    what they know after it was made and before it counts, and this rank acquires that.
 ///
-/// Not ordered: plain loads but looks that find other changes than exchanges.
+/// Not ordered: plain loads but looks that find other changes than exchanges and those to zero.
 ///
 /// Threads: any that may fault; not in handlers of messages. Errors: peer_lost, not_supported as
 /// OwnedSegment::run_atomic, out_of_resources where a rank cannot start its thread.
@@ -77,9 +79,9 @@ class OwnedAtomics {
   };
 
   void in_order(const void* address, FunctionRef<void()> instruction);
+  bool try_to_zero(void* address, std::size_t bytes, FunctionRef<void(void* target)> instruction,
+                   bool others_know);
   bool try_exchange(void* address, std::size_t bytes, FunctionRef<void(void* target)> instruction);
-  template <typename Word>
-  bool try_exchange_word(void* address, FunctionRef<void(void* target)> instruction);
   void tell_all();
   void ask_all();
   void question_all(Kind kind);

@@ -240,6 +240,26 @@ TEST_F(Compressing, IsToldOfLibrariesThatItDoesNotHave) {
   }
 }
 
+// ---- C++17's parallel algorithms
+
+TEST(Algorithms, HaveTheirThreadsOnAllRanksWhereTheirLibraryIsNamed) {
+  const std::string program = job::program("algorithms");
+  if (::access(program.c_str(), X_OK) != 0) GTEST_SKIP() << "there is no libtbb-dev";
+  const std::string native = output_of("timeout 100 " + program);
+  for (const ThreadsWay& way : threads_ways) {
+    std::vector<std::string> words = command_of(way, {"algorithms"});
+    words.insert(words.begin(), {"--program-libraries=libtbb", "--stats=json"});
+    LaunchedJob job(words);
+    EXPECT_EQ(job::finish_clean(job), 0) << way << ": " << job.error();
+    EXPECT_EQ(job.output(), native) << way;
+    const nlohmann::json told = nlohmann::json::parse(job.error(), nullptr, false);
+    ASSERT_FALSE(told.is_discarded()) << way << ": " << job.error();
+    int ranks = 0;
+    for (const nlohmann::json& rank : told.at("ranks")) ranks += rank.at("write_faults") > 100 ? 1 : 0;
+    EXPECT_GE(ranks, way.ranks > 1 ? 2 : 0) << way;
+  }
+}
+
 }  // namespace
 
 }  // namespace craton

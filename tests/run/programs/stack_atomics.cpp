@@ -107,6 +107,36 @@ void last_one_finds_all() {
   check_int("a count of who is left", sum);
 }
 
+/// What a thread does between two looks, so that its loop is none that waits only.
+[[gnu::noipa]] double work(double value) {
+  for (int i = 0; i < 200; ++i) value = value * 0.999 + 1;
+  return value;
+}
+
+/// Who has the count on its stack looks at it by plain loads, and goes on when nobody is left.
+template <typename Word>
+void counted_down(const char* name) {
+  const int team = omp_get_max_threads();
+  const auto parts = std::make_unique<int[]>(static_cast<std::size_t>(team * words));
+  long long wrong = 0;
+  for (int round = 1; round <= 20; ++round) {
+    std::atomic<Word> left{static_cast<Word>(team - 1)};
+#pragma omp parallel reduction(+ : wrong)
+    {
+      take_part();
+      const int self = omp_get_thread_num();
+      if (self == 0) {
+        for (double value = 1; left.load(std::memory_order_acquire) != 0;) value = work(value);
+        for (int i = words; i < team * words; ++i) wrong += parts[i] != round;
+      } else {
+        for (int i = 0; i < words; ++i) parts[self * words + i] = round;
+        left.fetch_sub(1, std::memory_order_release);
+      }
+    }
+  }
+  check_int(name, wrong);
+}
+
 /// The flags lie on the stack of the team's last thread.
 void flags_of_another() {
   std::atomic<int>* volatile asked = nullptr;
@@ -180,6 +210,10 @@ int main() {
   lock_by_exchange();
   lock_by_compare();
   last_one_finds_all();
+  counted_down<std::uint8_t>("a count of who is left, looked at by whose it is, of a byte");
+  counted_down<std::uint16_t>("of 2 bytes");
+  counted_down<std::int32_t>("of 4");
+  counted_down<std::int64_t>("of 8");
   flags_of_another();
   meet_by_hand();
   return finish();

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <sys/sysinfo.h>
 #include <time.h>
 
 #include "check_threads.h"
@@ -282,6 +283,11 @@ static void* on_one_processor(void* value) {
   return (void*)(long)(value != numbers && CPU_COUNT(&mask) == 1);
 }
 
+static void* meet_others(void* value) {
+  meet(thread_count());
+  return value;
+}
+
 static void attributes_of_threads(int n) {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
@@ -294,6 +300,23 @@ static void attributes_of_threads(int n) {
   pthread_attr_setaffinity_np(&attributes, sizeof one, &one);
   for (long i = 0; i < n; ++i) pthread_create(&thread_of[i], &attributes, &on_one_processor, (void*)i);
   check_int("bound by their attributes", join_all(n));
+
+  // Each to one of all that there are, of which other ranks may have some.
+  int bound = 0;
+  for (int i = 0, processor = 0; i < n; ++i, ++processor) {
+    while (!CPU_ISSET(processor % CPU_SETSIZE, &all)) ++processor;
+    CPU_ZERO(&one);
+    CPU_SET(processor % CPU_SETSIZE, &one);
+    pthread_attr_setaffinity_np(&attributes, sizeof one, &one);
+    bound += pthread_create(&thread_of[i], &attributes, &meet_others, NULL) == 0;
+    bound += pthread_setaffinity_np(thread_of[i], sizeof one, &one) == 0;
+  }
+  join_all(n);
+  bound += sched_setaffinity(0, sizeof one, &one) == 0;
+  sched_setaffinity(0, sizeof all, &all);
+  check_int("bound to any", bound);
+  check_int("processors that are bound to", CPU_COUNT(&all) >= get_nprocs());
+  pthread_attr_setaffinity_np(&attributes, sizeof all, &all);
 
   // A priority of one policy, and another policy.
   const struct sched_param high = {.sched_priority = sched_get_priority_max(SCHED_FIFO)};
