@@ -174,7 +174,7 @@ void replace_allocators() {
       cpp_library = &object;
     }
   }
-  if (allocators.empty()) return;
+  if (allocators.empty() || c_library == nullptr) return;
   std::uintptr_t address_of_free = 0;
   for (const AllocatorFunction& ours : allocator_functions())
     if (std::string_view(ours.name) == "free") address_of_free = ours.address;
@@ -188,13 +188,12 @@ void replace_allocators() {
         if (name != nullptr && to != 0) add_jump(allocator, name, to);
     }
   }
-  for (const Allocator& allocator : allocators) write_jumps(allocator);
-  if (c_library == nullptr) return;
   correct(libc_allocator.malloc, "__libc_malloc", *c_library);
   correct(libc_allocator.calloc, "__libc_calloc", *c_library);
   correct(libc_allocator.realloc, "__libc_realloc", *c_library);
   correct(libc_allocator.memalign, "__libc_memalign", *c_library);
   correct(libc_allocator.free, "__libc_free", *c_library);
+  for (const Allocator& allocator : allocators) write_jumps(allocator);
 }
 
 }  // namespace craton::posix

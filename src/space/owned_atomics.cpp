@@ -139,7 +139,7 @@ void OwnedAtomics::exchange(void* address, std::size_t bytes, FunctionRef<void(v
       bytes <= 8 && memory_.is_mapped(address) && reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
   if (!can_compare) {
     tell_all();
-    run(address, bytes, instruction);
+    in_order(address, [&] { memory_.run_atomic(address, bytes, instruction); });
   } else {
     while (!try_exchange(address, bytes, instruction)) {
     }
