@@ -53,21 +53,28 @@ bool has_craton_note(int fd, const Elf64_Phdr& header) {
   return false;
 }
 
-/// By what a sanitizer's runtime defines and what is compiled for it needs: the compiler's name of it, or
-/// none.
-std::string sanitizer_of(int fd) {
-  constexpr std::array<std::pair<const char*, const char*>, 4> known{{{"__asan_init", "address"},
-                                                                      {"__hwasan_init", "hwaddress"},
-                                                                      {"__msan_init", "memory"},
-                                                                      {"__tsan_init", "thread"}}};
+/// What the executable's symbols for the loader tell: whether a sanitizer's runtime is in it or needed by it,
+/// and whether it calls an allocator's functions that the C library has no like of.
+void note_symbols(int fd, ProgramFacts& facts) {
+  constexpr std::array<std::pair<std::string_view, const char*>, 4> sanitizers{
+      {{"__asan_init", "address"},
+       {"__hwasan_init", "hwaddress"},
+       {"__msan_init", "memory"},
+       {"__tsan_init", "thread"}}};
+  constexpr std::array<std::string_view, 12> calls{
+      "mallocx",           "rallocx",           "xallocx",     "mi_malloc_aligned",
+      "mi_zalloc_aligned", "mi_calloc_aligned", "mi_zalloc",   "mi_realloc_aligned",
+      "mi_malloc_small",   "mi_zalloc_small",   "mi_heap_new", "mi_heap_malloc"};
   const ElfSymbols found = read_elf_symbols(fd, {SHT_DYNSYM});
   const std::string names = read_names(fd, found);
   for (const Elf64_Sym& symbol : found.symbols) {
     if (symbol.st_name >= names.size()) continue;
-    for (const auto& [name, sanitizer] : known)
-      if (std::strcmp(names.c_str() + symbol.st_name, name) == 0) return sanitizer;
+    const std::string_view name = names.c_str() + symbol.st_name;
+    for (const auto& [init, sanitizer] : sanitizers)
+      if (name == init) facts.sanitizer = sanitizer;
+    if (symbol.st_shndx == SHN_UNDEF && std::find(calls.begin(), calls.end(), name) != calls.end())
+      facts.allocator_call = name;
   }
-  return {};
 }
 
 /// What the loader prints when it is told to list instead of to run: lines like "\tlibm.so.6 =>
@@ -176,7 +183,7 @@ ProgramFacts inspect_program(const std::string& path) {
     if (part.p_type == PT_NOTE && has_craton_note(fd.get(), part)) facts.uses_craton = true;
   }
   if (facts.is_x86_64 && facts.is_dynamic) {
-    facts.sanitizer = sanitizer_of(fd.get());
+    note_symbols(fd.get(), facts);
     note_libraries(loader_listing(path), facts);
   }
   return facts;

@@ -18,6 +18,7 @@ struct ProgramFacts {
   std::string openmp;                ///< the OpenMP library that it or a library of its needs; empty: none
   bool uses_openacc = false;         ///< entry points of libgomp that are not OpenMP's
   std::string sanitizer;             ///< whose runtime it has or needs, as -fsanitize= names it; empty: none
+  std::string allocator_call;        ///< jemalloc's mallocx, say, of a library; empty: none is known
   std::vector<std::string> missing;  ///< libraries that the loader does not find
 };
 

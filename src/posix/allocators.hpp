@@ -6,8 +6,8 @@
 ///
 /// Of an object that defines malloc, or TBB's scalable_malloc, all other functions of the family are replaced
 /// that it has, and C++'s operators by the C++ library's, which call ours. What has names of its own
-/// (mallocx, mi_malloc_aligned) stays, and allocates what mmap gives a program: shared memory, too, but not
-/// what free() takes.
+/// (mallocx, mi_malloc_aligned) stays: in the executable it allocates what mmap gives a program, shared
+/// memory, too, but not what free() takes; programs that call it in a library are refused (job/program.hpp).
 #pragma once
 
 namespace craton::posix {

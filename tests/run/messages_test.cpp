@@ -162,6 +162,13 @@ TEST(Programs, WithAMallocOfTheirOwnGetOneOfAllRanks) {
   }
 }
 
+TEST(Programs, ThatCallAnAllocatorByNamesOfItsOwnAreRefused) {
+  expect_refused(
+      command({"-n", "2"}, {job::program("extended_malloc")}),
+      {"extended_malloc: it calls mallocx, whose memory ranks would not share; let it call malloc, "
+       "which every allocator has; --share=no"});
+}
+
 TEST(Programs, WithAMallocThatCannotBeReplacedAreRefused) {
   LaunchedJob job(command({"-n", "2"}, {job::program("short_free")}));
   EXPECT_EQ(job.finish(), 1);

@@ -74,6 +74,9 @@ void check(const job::ProgramFacts& facts) {
   if (!facts.sanitizer.empty())
     refuse(facts.path, "it is built for a sanitizer, whose runtime wants to be what Craton is to a program",
            "build it without -fsanitize=" + facts.sanitizer + as_it_is);
+  if (!facts.allocator_call.empty())
+    refuse(facts.path, "it calls " + facts.allocator_call + ", whose memory ranks would not share",
+           "let it call malloc, which every allocator has" + as_it_is);
   if (!facts.openmp.empty() && facts.openmp != "libgomp.so.1" && facts.openmp != "libomp.so.5") {
     refuse(facts.path,
            "it was built for " + facts.openmp +
