@@ -18,6 +18,7 @@
 #include "posix/atomics/code_map.hpp"
 #include "posix/atomics/instruction.hpp"
 #include "posix/atomics/near_memory.hpp"
+#include "posix/atomics/patch_plan.hpp"
 #include "posix/dynamic_section.hpp"
 #include "posix/pages.hpp"
 #include "posix/real.hpp"
@@ -29,7 +30,6 @@ namespace {
 
 constexpr std::uint8_t breakpoint = 0xcc;
 constexpr std::uint8_t jump_opcode = 0xe9;
-constexpr std::size_t jump_bytes = 5;
 
 /// jmp *0(%rip), then the address: there from anywhere.
 struct [[gnu::packed]] FarJump {
@@ -40,7 +40,7 @@ struct [[gnu::packed]] FarJump {
 /// C++'s operators, as compilers spell them. Those for arrays may be the very same functions, so all of a
 /// kind go to one.
 struct Operators {
-  const char* to;  ///< of the C++ library, which calls malloc; null: to free(), which needs no more
+  const char* to;  ///< of the C++ library, which calls malloc; null: to free(), which they may be themselves
   std::array<const char*, 12> names;
 };
 constexpr std::array all_operators{

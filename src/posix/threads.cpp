@@ -91,7 +91,8 @@ struct Beginning {
       ::pthread_attr_getschedparam(attributes, &parameters);
       // All there can be: nothing has been said of it.
       is_bound = ::pthread_attr_getaffinity_np(attributes, sizeof processors, &processors) == 0 &&
-                 CPU_COUNT(&processors) != CPU_SETSIZE && !is_bound_elsewhere(*attributes);
+                 CPU_COUNT(&processors) != CPU_SETSIZE &&
+                 !are_processors_of_others(sizeof processors, &processors);
     }
     if (inherits == PTHREAD_INHERIT_SCHED) {
       policy = ::sched_getscheduler(0);

@@ -1,6 +1,6 @@
 /// \file
 /// An executable with an allocator of its own, as programs have that are linked with one: malloc's family,
-/// C++'s operators, those for arrays being the same functions, and the names by which the C library and TBB
+/// C++'s operators, of which some are the same functions, and the names by which the C library and TBB
 /// call theirs. Prints how often it was called once main runs, and what ranks found of each other's memory.
 #include <dlfcn.h>
 #include <malloc.h>
@@ -72,8 +72,10 @@ ANOTHER_NAME(realloc, __libc_realloc)
 ANOTHER_NAME(aligned_alloc, __libc_memalign)
 ANOTHER_NAME(free, __libc_free)
 ANOTHER_NAME(_Znwm, _Znam)
-ANOTHER_NAME(_ZdlPv, _ZdaPv)
-ANOTHER_NAME(_ZdlPv, _ZdaPvm)
+ANOTHER_NAME(free, _ZdlPv)
+ANOTHER_NAME(free, _ZdlPvm)
+ANOTHER_NAME(free, _ZdaPv)
+ANOTHER_NAME(free, _ZdaPvm)
 
 ELSEWHERE void* scalable_aligned_malloc(std::size_t bytes, std::size_t alignment) {
   return take(bytes, alignment);
@@ -89,12 +91,6 @@ ELSEWHERE void scalable_aligned_free(void* /*pointer*/) {
 
 ELSEWHERE void* operator new(std::size_t bytes) {
   return take(bytes);
-}
-ELSEWHERE void operator delete(void* /*pointer*/) noexcept {
-  ++calls;
-}
-ELSEWHERE void operator delete(void* pointer, std::size_t /*bytes*/) noexcept {
-  operator delete(pointer);
 }
 
 struct alignas(256) Wide {
