@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <mutex>
 
 #include "base/error.hpp"
-#include "coherence/block_lock.hpp"
+#include "omp/platform.hpp"
 
 namespace craton::omp {
 
@@ -31,12 +32,8 @@ const void* Locks::atomic() noexcept {
   return &atomic_name;
 }
 
-Locks::Locks(Platform& platform, const Places& places)
-    : platform_(platform),
-      mutexes_(platform.space().mutexes()),
-      mutex_count_(platform.mutexes()),
-      at_(places),
-      states_(mutex_count_) {
+Locks::Locks(TeamHost& team, LockHost& host)
+    : team_(team), host_(host), mutex_count_(host.mutexes()), states_(mutex_count_) {
   if (mutex_count_ >= mutexes_needed) return;
   throw Error(ErrorCode::invalid_argument, {.asked = "cannot start the OpenMP runtime",
                                             .happened = fmt::format("the space has {} mutexes", mutex_count_),
@@ -55,11 +52,7 @@ space::MutexId Locks::mutex_of(const void* name) {
     const std::size_t place = (start + probe) % critical_names_at_most;
     std::uint64_t there = known_[place].load(std::memory_order_relaxed);
     if (there == 0) {
-      fabric::RemoteAddress word = at_.names;
-      word.offset += place * sizeof(std::uint64_t);
-      fabric::Completion completion;
-      platform_.fabric().compare_exchange(word, 0, key, &there, completion);
-      coherence::wait_for(platform_.fabric(), completion);
+      there = team_.compare_exchange(offsetof(Words, names) + place * sizeof(std::uint64_t), 0, key);
       if (there == 0) there = key;
       known_[place].store(there, std::memory_order_relaxed);
     }
@@ -72,7 +65,7 @@ space::MutexId Locks::mutex_of(const void* name) {
 }
 
 void Locks::lock_critical(const void* name) {
-  mutexes_.lock(mutex_of(name));
+  host_.lock(mutex_of(name));
 }
 
 void Locks::unlock_critical(const void* name, bool publishes) {
@@ -81,37 +74,30 @@ void Locks::unlock_critical(const void* name, bool publishes) {
 
 // ---- Locks of the program
 
-std::uint64_t Locks::get(fabric::RemoteAddress word) {
-  std::uint64_t value = 0;
-  fabric::Completion completion;
-  platform_.fabric().get(&value, word, sizeof value, completion);
-  coherence::wait_for(platform_.fabric(), completion);
-  return value;
+std::uint64_t Locks::given() {
+  std::uint64_t given = 0;
+  host_.read(&given, offsetof(Words, locks_given), sizeof given);
+  return given;
 }
 
 /// Up to a batch of what ranks have given back. Nothing that others wrote is needed with it, so that nothing
 /// is published.
 void Locks::take_from_list() {
-  if (get(at_.given) == 0) return;
-  mutexes_.lock(list_mutex);
-  const std::uint64_t given = get(at_.given);
-  free_.resize(std::min(given, batch));
-  const std::uint64_t left = given - free_.size();
-  fabric::RemoteAddress last = at_.list;
-  last.offset += left * sizeof(LockNumber);
-  fabric::Completion completion;
-  if (!free_.empty()) platform_.fabric().get(free_.data(), last, list_bytes(free_.size()), completion);
-  platform_.fabric().put(at_.given, &left, sizeof left, completion);
-  coherence::wait_for(platform_.fabric(), completion);
-  mutexes_.unlock_unpublished(list_mutex);
+  if (given() == 0) return;
+  host_.lock(list_mutex);
+  std::uint64_t left = given();
+  free_.resize(std::min(left, batch));
+  left -= free_.size();
+  if (!free_.empty()) {
+    host_.read(free_.data(), sizeof(Words) + list_bytes(left), list_bytes(free_.size()));
+    host_.write(offsetof(Words, locks_given), &left, sizeof left);
+  }
+  host_.unlock_unpublished(list_mutex);
 }
 
 /// Up to a batch of those that no rank has had.
 void Locks::take_new() {
-  std::uint64_t first = 0;
-  fabric::Completion completion;
-  platform_.fabric().fetch_add(at_.taken, batch, &first, completion);
-  coherence::wait_for(platform_.fabric(), completion);
+  const std::uint64_t first = team_.fetch_add(offsetof(Words, locks_taken), batch);
   for (std::uint64_t i = batch; i > 0; --i) {
     const std::uint64_t number = first_lock + first + i - 1;
     if (number < mutex_count_) free_.push_back(static_cast<LockNumber>(number));
@@ -120,16 +106,12 @@ void Locks::take_new() {
 
 /// The batch that has been free for longest.
 void Locks::give_to_list() {
-  mutexes_.lock(list_mutex);
-  const std::uint64_t given = get(at_.given);
-  const std::uint64_t more = given + batch;
-  fabric::RemoteAddress end = at_.list;
-  end.offset += given * sizeof(LockNumber);
-  fabric::Completion completion;
-  platform_.fabric().put(end, free_.data(), list_bytes(batch), completion);
-  platform_.fabric().put(at_.given, &more, sizeof more, completion);
-  coherence::wait_for(platform_.fabric(), completion);
-  mutexes_.unlock_unpublished(list_mutex);
+  host_.lock(list_mutex);
+  std::uint64_t all = given();
+  host_.write(sizeof(Words) + list_bytes(all), free_.data(), list_bytes(batch));
+  all += batch;
+  host_.write(offsetof(Words, locks_given), &all, sizeof all);
+  host_.unlock_unpublished(list_mutex);
   free_.erase(free_.begin(), free_.begin() + batch);
 }
 
@@ -144,7 +126,7 @@ LockNumber Locks::make() {
                  .happened = "all are in use",
                  .limit = fmt::format("{} locks", mutex_count_ - first_lock),
                  .remedy = fmt::format("destroy those that are no longer used, or {}",
-                                       platform_.remedy_for_more_mutexes())});
+                                       host_.remedy_for_more_mutexes())});
   }
   const LockNumber number = free_.back();
   free_.pop_back();
@@ -168,13 +150,13 @@ void Locks::check(LockNumber lock) const {
 
 void Locks::lock(LockNumber lock) {
   check(lock);
-  mutexes_.lock(lock);
+  host_.lock(lock);
   states_[lock].is_held.store(true, std::memory_order_relaxed);
 }
 
 bool Locks::try_lock(LockNumber lock) {
   check(lock);
-  if (!mutexes_.try_lock(lock)) return false;
+  if (!host_.try_lock(lock)) return false;
   states_[lock].is_held.store(true, std::memory_order_relaxed);
   return true;
 }
@@ -188,13 +170,13 @@ bool Locks::unlock(LockNumber lock, bool publishes) {
 }
 
 void Locks::unlock_for_another(LockNumber lock) {
-  if (states_[lock].is_held.exchange(false, std::memory_order_relaxed)) mutexes_.unlock(lock);
+  if (states_[lock].is_held.exchange(false, std::memory_order_relaxed)) host_.unlock(lock);
 }
 
 void Locks::unlock_mutex(space::MutexId mutex, bool publishes) {
-  if (!publishes) return mutexes_.unlock_unpublished(mutex);
-  platform_.flush_output();
-  mutexes_.unlock(mutex);
+  if (!publishes) return host_.unlock_unpublished(mutex);
+  team_.flush_output();
+  host_.unlock(mutex);
 }
 
 std::uint32_t Locks::lock_nested(LockNumber lock, const Task* holder) {
@@ -202,7 +184,7 @@ std::uint32_t Locks::lock_nested(LockNumber lock, const Task* holder) {
   State& state = states_[lock];
   // Only the holder itself has ever stored what it looks for.
   if (state.holder.load(std::memory_order_relaxed) == holder) return ++state.depth;
-  mutexes_.lock(lock);
+  host_.lock(lock);
   state.holder.store(holder, std::memory_order_relaxed);
   return state.depth = 1;
 }
@@ -211,7 +193,7 @@ std::uint32_t Locks::try_lock_nested(LockNumber lock, const Task* holder) {
   check(lock);
   State& state = states_[lock];
   if (state.holder.load(std::memory_order_relaxed) == holder) return ++state.depth;
-  if (!mutexes_.try_lock(lock)) return 0;
+  if (!host_.try_lock(lock)) return 0;
   state.holder.store(holder, std::memory_order_relaxed);
   return state.depth = 1;
 }

@@ -15,7 +15,8 @@
 
 #include "coherence/block.hpp"
 #include "fiber/fiber.hpp"
-#include "omp/platform.hpp"
+#include "omp/lock_host.hpp"
+#include "omp/team_host.hpp"
 #include "omp/words.hpp"
 #include "space/mutexes.hpp"
 
@@ -32,19 +33,12 @@ class Locks {
   static constexpr const void* unnamed = nullptr;
   static const void* atomic() noexcept;
 
-  /// Where rank 0 has its words of these, and the list of numbers.
-  struct Places {
-    fabric::RemoteAddress names;
-    fabric::RemoteAddress taken;
-    fabric::RemoteAddress given;
-    fabric::RemoteAddress list;
-  };
-  Locks(Platform& platform, const Places& places);
+  Locks(TeamHost& team, LockHost& host);
 
-  /// Of Platform::mutexes, those that are no lock of the program's: three and one for each name.
+  /// Of all mutexes, those that are no lock of the program's: three and one for each name.
   static constexpr std::uint32_t mutexes_kept = 3 + critical_names_at_most;
 
-  /// Of the list, where a space has so many mutexes.
+  /// Of the list, which lies behind rank 0's words, where a space has so many mutexes.
   static constexpr std::size_t list_bytes(std::size_t mutexes) noexcept {
     return mutexes * sizeof(LockNumber);
   }
@@ -83,17 +77,16 @@ class Locks {
   };
 
   space::MutexId mutex_of(const void* name);
-  std::uint64_t get(fabric::RemoteAddress word);
+  std::uint64_t given();
   void take_from_list();
   void take_new();
   void give_to_list();
   void check(LockNumber lock) const;
   void unlock_mutex(space::MutexId mutex, bool publishes);
 
-  Platform& platform_;
-  space::Mutexes& mutexes_;
+  TeamHost& team_;
+  LockHost& host_;
   const std::uint32_t mutex_count_;
-  const Places at_;
   std::array<std::atomic<std::uint64_t>, critical_names_at_most> known_{};  ///< names at rank 0, as seen
   fiber::Mutex free_lock_;
   std::vector<LockNumber> free_;

@@ -32,9 +32,8 @@ struct Message {
   Kind kind;
   std::uint32_t region;  ///< number of the region, modulo 2^16
   std::uint64_t id;      ///< of a task at its owner; of a work share; of a lock
-  std::uint64_t value;  ///< how often the sender has offered work; a loan; where the turn is; what is posted;
-                        ///< number of a question
-  std::uint64_t part;   ///< of a doacross loop: who posts; 1: a lock is held
+  std::uint64_t value;   ///< how often the sender has offered work; a loan; where the turn is; what is posted
+  std::uint64_t part;    ///< of a doacross loop: who posts; 1: a lock is held
   std::uint32_t meeting;  ///< barriers of the region that the sender has left
   struct Lent {
     void (*function)(void*);

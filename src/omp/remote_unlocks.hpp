@@ -20,16 +20,16 @@
 
 #include "fabric/types.hpp"
 #include "fiber/fiber.hpp"
+#include "omp/lock_host.hpp"
 #include "omp/locks.hpp"
 #include "omp/message.hpp"
+#include "omp/team_host.hpp"
 
 namespace craton::omp {
 
-class Runtime;
-
 class RemoteUnlocks {
  public:
-  explicit RemoteUnlocks(Runtime& runtime) : runtime_(runtime) {}
+  RemoteUnlocks(TeamHost& team, LockHost& host, Locks& locks) : team_(team), host_(host), locks_(locks) {}
 
   /// Unlocks a lock that no thread of this rank holds; nothing happens if none of another does. Any thread;
   /// blocks. \throws Error peer_lost
@@ -40,6 +40,8 @@ class RemoteUnlocks {
   }
   /// In a handler.
   void arrived(fabric::Rank source, const Message& message) noexcept;
+  /// Unlocks what others have told this rank to. By LockHost's thread; blocks. \throws Error peer_lost
+  void do_ordered();
 
  private:
   static constexpr fabric::Rank nobody = ~fabric::Rank{0};
@@ -48,19 +50,17 @@ class RemoteUnlocks {
     Message message;
   };
   void ask(Message::Kind kind, LockNumber lock, fabric::Rank first, fabric::Rank end);
-  void start_thread() noexcept;
-  void run_thread() noexcept;
   void answer(const Order& order, bool holds) noexcept;
 
-  Runtime& runtime_;
+  TeamHost& team_;
+  LockHost& host_;
+  Locks& locks_;
   fiber::Mutex asking_;  ///< one question at a time
-  std::atomic<std::uint64_t> asked_{0};
   std::atomic<fabric::Rank> answers_due_{0};
   std::atomic<fabric::Rank> holder_{nobody};
 
   std::mutex lock_;  ///< of the orders
   std::deque<Order> orders_;
-  std::atomic<std::uint32_t> ordered_{0};  ///< so far; the thread sleeps on it
   bool has_thread_ = false;
 };
 

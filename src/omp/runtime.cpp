@@ -45,18 +45,17 @@ Runtime::Runtime(Platform& platform, const Settings& settings)
       message_handler_(platform.first_handler()),
       initial_icvs_(settings.icvs),
       memory_("craton omp", sizeof(Words) + (rank_ == 0 ? Locks::list_bytes(platform.mutexes()) : 0)),
-      locks_(platform, {.names = word_at(offsetof(Words, names)),
-                        .taken = word_at(offsetof(Words, locks_taken)),
-                        .given = word_at(offsetof(Words, locks_given)),
-                        .list = word_at(sizeof(Words))}),
-      remote_unlocks_(*this),
-      updates_host_(*this, offsetof(Words, put_off)),
-      updates_(updates_host_, reinterpret_cast<Words*>(memory_.data())->put_off),
       outer_(*this),
-      regions_(outer_.host, outer_team_, [this](const Team::Beginning& beginning) {
-        coherence::Counters::add(platform_.space().protocol().counters().regions);
-        start(outer_team_, beginning, outer_workers_);
-      }) {
+      regions_(outer_.host, outer_team_,
+               [this](const Team::Beginning& beginning) {
+                 coherence::Counters::add(platform_.space().protocol().counters().regions);
+                 start(outer_team_, beginning, outer_workers_);
+               }),
+      lock_host_(*this),
+      locks_(outer_.host, lock_host_),
+      remote_unlocks_(outer_.host, lock_host_, locks_),
+      updates_host_(*this, offsetof(Words, put_off)),
+      updates_(updates_host_, reinterpret_cast<Words*>(memory_.data())->put_off) {
   platform_.fabric().set_handler(message_handler_, &Runtime::arrived, this);
   platform_.fabric().register_region(platform_.first_region(), memory_);
   platform_.space().heartbeat().set_also(

@@ -18,6 +18,7 @@
 #include "omp/locks.hpp"
 #include "omp/message.hpp"
 #include "omp/platform.hpp"
+#include "omp/rank_locks.hpp"
 #include "omp/rank_team.hpp"
 #include "omp/rank_updates.hpp"
 #include "omp/regions.hpp"
@@ -135,13 +136,14 @@ class Runtime {
   std::uint32_t number_here_ = 0;  ///< of this rank, among those that share its processors
   Spin spin_;
   fabric::RegionMemory memory_;
+  RankTeam outer_;
+  Team& outer_team_ = outer_.team;
+  Regions regions_;
+  RankLockHost lock_host_;
   Locks locks_;
   RemoteUnlocks remote_unlocks_;
   RankUpdatesHost updates_host_;
   Updates updates_;
-  RankTeam outer_;
-  Team& outer_team_ = outer_.team;
-  Regions regions_;
   std::array<std::atomic<bool>, 256> task_sites_{};  ///< by site, modulo their number
   std::atomic<bool> in_outer_region_{false};
   std::vector<Worker*> outer_workers_;  ///< the rank's threads 1, 2, ... of regions of several ranks

@@ -1,8 +1,12 @@
 #include "sim_team.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <string>
 #include <utility>
+
+#include "omp/platform.hpp"
 
 namespace craton::omp::test {
 
@@ -256,25 +260,73 @@ class SimTeam::PutOffHost final : public UpdatesHost {
   }
 
  private:
-  /// Operations on words keep no order, and those of who comes between meetings often come late.
-  TimeNs delay_ns() {
-    const bool is_late = job_.scheduler_random().one_in(job_.current().is_agent ? 2 : 16);
-    return job_.scheduler().random_delay((is_late ? 100 : 1) * job_.latency_ns_);
-  }
-  /// Has something done at so many ranks at a time, and waits until all have answered.
   void visit(std::size_t places, FunctionRef<void(std::size_t place)> body) {
-    std::size_t left = places;
-    for (std::size_t i = 0; i < places; ++i) {
-      const TimeNs back_ns = delay_ns();
-      job_.scheduler().after(delay_ns(), [&, i, back_ns] {
-        body(i);
-        job_.scheduler().after(back_ns, [&] {
-          --left;
-          job_.ranks_[rank_].host->notify_fabric();
-        });
-      });
+    job_.visit(rank_, places, body);
+  }
+
+  SimTeam& job_;
+  const Rank rank_;
+};
+
+/// Mutexes of a space as its tests find them: who gets one learns what its last holder has published.
+class SimTeam::MutexHost final : public LockHost {
+ public:
+  MutexHost(SimTeam& job, Rank rank) noexcept : job_(job), rank_(rank) {}
+
+  std::uint32_t mutexes() override { return mutexes_needed; }
+  const char* remedy_for_more_mutexes() const noexcept override { return "make fewer"; }
+
+  void lock(space::MutexId number) override {
+    Mutex& mutex = job_.mutexes_[number];
+    job_.others_may_run();
+    while (mutex.holder.has_value()) {
+      job_.sleep_among(mutex.waiting, "waiting for a mutex");
+      if (job_.is_abandoned()) throw RankKilled();
     }
-    job_.ranks_[rank_].host->wait_in_fabric([&] { return left == 0; });
+    take(mutex);
+  }
+  bool try_lock(space::MutexId number) override {
+    Mutex& mutex = job_.mutexes_[number];
+    job_.others_may_run();
+    if (mutex.holder.has_value() || !mutex.waiting.empty()) return false;
+    take(mutex);
+    return true;
+  }
+  void unlock(space::MutexId number) override {
+    job_.ranks_[rank_].host->publish();
+    give(number);
+  }
+  void unlock_unpublished(space::MutexId number) override { give(number); }
+
+  void read(void* into, std::size_t offset, std::size_t bytes) override {
+    job_.visit(rank_, 1, [&](std::size_t /*i*/) { std::memcpy(into, at(offset), bytes); });
+  }
+  void write(std::size_t offset, const void* from, std::size_t bytes) override {
+    job_.visit(rank_, 1, [&](std::size_t /*i*/) { std::memcpy(at(offset), from, bytes); });
+  }
+
+  void start_thread() noexcept override {
+    job_.spawn_agent(rank_, [this] { job_.unlock_for_others(rank_); });
+  }
+  void wake_thread() noexcept override {
+    ++job_.ranks_[rank_].unlocks_asked;
+    job_.wake_all(job_.ranks_[rank_].unlocking);
+  }
+
+ private:
+  char* at(std::size_t offset) { return reinterpret_cast<char*>(job_.words_.data()) + offset; }
+  void take(Mutex& mutex) {
+    mutex.holder = rank_;
+    job_.others_may_run();
+    job_.known_of(rank_).merge(mutex.known);
+  }
+  void give(space::MutexId number) {
+    Mutex& mutex = job_.mutexes_[number];
+    job_.require(mutex.holder == rank_, "a rank unlocks what it does not hold");
+    mutex.known = job_.ranks_[rank_].published;
+    mutex.holder.reset();
+    job_.wake_all(mutex.waiting);
+    job_.others_may_run();
   }
 
   SimTeam& job_;
@@ -288,11 +340,18 @@ SimTeam::SimTeam(std::uint64_t seed, Shape shape)
       is_slow_now_and_then_(scheduler_random().one_in(4)),
       threads_hear_(scheduler_random().one_in(2)),
       first_number_(scheduler_random().one_in(2) ? 0 : 0xfffe),
-      ranks_(shape_.ranks) {
+      ranks_(shape_.ranks),
+      words_((sizeof(Words) + (shape_.has_locks ? Locks::list_bytes(mutexes_needed) : 0)) /
+             sizeof(std::uint64_t)) {
   for (Rank rank = 0; rank < size(); ++rank) {
     RankState& here = ranks_[rank];
     here.host = std::make_unique<Host>(*this, rank);
     here.put_off_host = std::make_unique<PutOffHost>(*this, rank);
+    if (shape_.has_locks) {
+      here.mutex_host = std::make_unique<MutexHost>(*this, rank);
+      here.locks = std::make_unique<Locks>(*here.host, *here.mutex_host);
+      here.remote_unlocks = std::make_unique<RemoteUnlocks>(*here.host, *here.mutex_host, *here.locks);
+    }
     here.updates = std::make_unique<Updates>(*here.put_off_host, here.put_off);
     here.team = std::make_unique<Team>(*here.host);
     here.regions = std::make_unique<Regions>(
@@ -318,6 +377,27 @@ SimTeam::~SimTeam() = default;
 TimeNs SimTeam::delay_ns() {
   const bool is_slow = is_slow_now_and_then_ && scheduler_random().one_in(8);
   return scheduler().random_delay(latency_ns_) + (is_slow ? 100 * latency_ns_ : 0);
+}
+
+/// Has something done at so many ranks' words at a time, for a thread of `rank`, and waits until all have
+/// answered. Operations on words keep no order, and those of who comes between meetings often come late.
+void SimTeam::visit(Rank rank, std::size_t places, FunctionRef<void(std::size_t place)> body) {
+  const auto one_way_ns = [&] {
+    const bool is_late = scheduler_random().one_in(current().is_agent ? 2 : 16);
+    return scheduler().random_delay((is_late ? 100 : 1) * latency_ns_);
+  };
+  std::size_t left = places;
+  for (std::size_t i = 0; i < places; ++i) {
+    const TimeNs back_ns = one_way_ns();
+    scheduler().after(one_way_ns(), [&, i, back_ns] {
+      body(i);
+      scheduler().after(back_ns, [&] {
+        --left;
+        ranks_[rank].host->notify_fabric();
+      });
+    });
+  }
+  ranks_[rank].host->wait_in_fabric([&] { return left == 0; });
 }
 
 void SimTeam::sleep_among(std::vector<fabric::sim::Fiber*>& sleepers, const char* doing) {
@@ -354,6 +434,10 @@ void SimTeam::deliver(RankState& here, const Letter& letter) {
       return here.team->cancellation().arrived(letter.message);
     case Message::Kind::posted:
       return here.team->doacross().arrived(letter.source, letter.message);
+    case Message::Kind::find_holder:
+    case Message::Kind::unlock:
+    case Message::Kind::about_lock:
+      return here.remote_unlocks->arrived(letter.source, letter.message);
     default:
       return here.team->tasks().arrived(letter.source, letter.message);
   }
@@ -374,8 +458,9 @@ void SimTeam::wait_helping(RankState& here, const space::Meanwhile* meanwhile,
 
 // ---- Regions, as Runtime has its ranks and threads run them
 
-void SimTeam::spawn_threads(const std::vector<RegionSize>& regions, const Part& part) {
+void SimTeam::spawn_threads(const std::vector<RegionSize>& regions, const Part& part, const Part& serial) {
   part_ = part;
+  serial_ = serial;
   sizes_ = regions;
   for (std::size_t region = 1; region <= regions.size(); ++region) regions_.push_back({this, region});
   const auto add = [&](const SimThread& thread) {
@@ -417,6 +502,15 @@ void SimTeam::do_what_is_late(Rank rank) {
     if (here.woken == seen) sleep_among(here.late, "waiting for what is late");
     if (is_abandoned()) return;
     here.updates->do_now();
+  }
+}
+
+void SimTeam::unlock_for_others(Rank rank) {
+  RankState& here = ranks_[rank];
+  for (std::uint32_t seen = 0;; seen = here.unlocks_asked) {
+    if (here.unlocks_asked == seen) sleep_among(here.unlocking, "waiting for what to unlock");
+    if (is_abandoned()) return;
+    here.remote_unlocks->do_ordered();
   }
 }
 
@@ -474,6 +568,8 @@ void SimTeam::start_parts(RankState& here, const Team::Beginning& beginning) {
 void SimTeam::start_region(std::size_t region) {
   RankState& here = ranks_[0];
   Thread& self = thread();
+  if (serial_) serial_(region);
+  is_in_region_ = true;
   const auto [ranks, threads] = sizes_[region - 1];
   here.regions->begin({.shape = Regions::shape_of(0, ranks, threads),
                        .outer = {},
@@ -491,6 +587,7 @@ void SimTeam::start_region(std::size_t region) {
   here.team->end(here.team->region().site);
   self.state = here.team->outer();
   self.task = here.team->parent();
+  is_in_region_ = false;
   events::leave_region();
 }
 

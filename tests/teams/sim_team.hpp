@@ -4,20 +4,22 @@
 /// in its agent or in a thread of its that waits in the fabric.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/arithmetic.hpp"
 #include "base/function_ref.hpp"
+#include "omp/locks.hpp"
 #include "omp/message.hpp"
 #include "omp/regions.hpp"
+#include "omp/remote_unlocks.hpp"
 #include "omp/task.hpp"
 #include "omp/team.hpp"
 #include "omp/team_host.hpp"
@@ -51,6 +53,7 @@ class SimTeam : public SimThreads {
     bool may_cancel = false;
     /// All ranks' hearts beat, so that threads may put off.
     bool beats = false;
+    bool has_locks = false;
     /// Called with what ends with a task: its block.
     std::function<void(void*)> given = {};
   };
@@ -59,8 +62,8 @@ class SimTeam : public SimThreads {
   SimTeam(const SimTeam&) = delete;
   SimTeam& operator=(const SimTeam&) = delete;
 
-  /// Has all threads run a region after the other.
-  void spawn_threads(const std::vector<RegionSize>& regions, const Part& part);
+  /// Has all threads run a region after the other. \param serial what rank 0 does before each of them
+  void spawn_threads(const std::vector<RegionSize>& regions, const Part& part, const Part& serial = {});
   std::uint32_t threads_a_rank() const noexcept { return shape_.threads_a_rank; }
 
   // ---- From inside threads
@@ -68,6 +71,10 @@ class SimTeam : public SimThreads {
   Team& team() { return *rank_of_current().team; }
   TaskPool& pool() { return team().tasks(); }
   Thread& thread() { return *threads_[current().number]; }
+  Locks& locks() { return *rank_of_current().locks; }
+  RemoteUnlocks& remote_unlocks() { return *rank_of_current().remote_unlocks; }
+  /// As Runtime::unlock_publishes().
+  bool unlock_publishes() { return current().rank != 0 || is_in_region_; }
   /// The event of a task of that rank.
   void fulfil(Rank rank, Task& task);
   /// That ranks add to.
@@ -89,6 +96,7 @@ class SimTeam : public SimThreads {
  private:
   class Host;
   class PutOffHost;
+  class MutexHost;
   struct Letter {
     Rank source;
     Message message;
@@ -120,6 +128,17 @@ class SimTeam : public SimThreads {
     std::unique_ptr<Updates> updates;
     std::uint32_t woken = 0;  ///< the thread for what is late
     std::vector<fabric::sim::Fiber*> late;
+    std::unique_ptr<MutexHost> mutex_host;
+    std::unique_ptr<Locks> locks;
+    std::unique_ptr<RemoteUnlocks> remote_unlocks;
+    std::uint32_t unlocks_asked = 0;  ///< the thread that unlocks for others
+    std::vector<fabric::sim::Fiber*> unlocking;
+  };
+  /// Of the space.
+  struct Mutex {
+    std::optional<Rank> holder;
+    Known known;  ///< what its last holder had published
+    std::vector<fabric::sim::Fiber*> waiting;
   };
   struct Meeting {
     Rank arrived = 0;
@@ -141,6 +160,7 @@ class SimTeam : public SimThreads {
 
   /// Of a message.
   TimeNs delay_ns();
+  void visit(Rank rank, std::size_t places, FunctionRef<void(std::size_t place)> body);
   RankState& rank_of_current() { return ranks_[current().rank]; }
   void handle(Rank rank);
   void deliver(RankState& here, const Letter& letter);
@@ -153,19 +173,22 @@ class SimTeam : public SimThreads {
   void serve(Rank rank);
   void beat(Rank rank);
   void do_what_is_late(Rank rank);
+  void unlock_for_others(Rank rank);
 
   const Shape shape_;
   const TimeNs latency_ns_;
   const bool is_slow_now_and_then_;  ///< some messages come late, and all after them of the same two ranks
   const bool threads_hear_;  ///< after the end of a region they help until the rank has heard of the next one
   const std::uint32_t first_number_;  ///< of the regions, less 1
-  Part part_;
+  Part part_, serial_;
+  bool is_in_region_ = false;
   std::deque<RegionData> regions_;
   std::vector<RegionSize> sizes_;
   std::vector<RankState> ranks_;
-  std::map<std::pair<std::size_t, std::size_t>, Meeting> meetings_;           ///< by region and number in it
-  std::map<std::size_t, Gathering> gatherings_;                               ///< by region
-  std::array<std::uint64_t, sizeof(Words) / sizeof(std::uint64_t)> words_{};  ///< of rank 0
+  std::map<std::pair<std::size_t, std::size_t>, Meeting> meetings_;  ///< by region and number in it
+  std::map<std::size_t, Gathering> gatherings_;                      ///< by region
+  std::vector<std::uint64_t> words_;                                 ///< of rank 0
+  std::map<space::MutexId, Mutex> mutexes_;
   std::vector<std::unique_ptr<char[]>> memory_;
   std::deque<Variable> variables_;
   std::deque<std::unique_ptr<Thread>> threads_;  ///< by number
