@@ -28,6 +28,7 @@
 #include "base/error.hpp"
 #include "fabric/sim/random.hpp"
 #include "schedules.hpp"
+#include "sim_run.hpp"
 #include "sim_space.hpp"
 
 namespace craton::coherence::test {
@@ -90,9 +91,9 @@ constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 12> mi
     {"fast reads", &Counters::fast_reads},
 }};
 
-class MixedRun {
+class MixedRun : public SimRun {
  public:
-  explicit MixedRun(std::uint64_t seed) : seed_(seed), random_(Random::mix(seed ^ 0x6d69786564ULL)) {}
+  explicit MixedRun(std::uint64_t seed) : SimRun(seed, 0x6d69786564ULL) {}
 
   std::string go() {
     const Rank ranks = static_cast<Rank>(random_.between(2, 4));
@@ -101,20 +102,8 @@ class MixedRun {
     steps_ = static_cast<unsigned>(random_.between(6, 20));
     notices_ = random_.pick(std::array<std::size_t, 4>{0, 1, 3, 1024});
     make_program(ranks);
-    world_ =
-        std::make_unique<World>(fabric::sim::Options{.size = ranks,
-                                                     .seed = seed_,
-                                                     .ranks_per_node = random_.one_in(3) ? Rank{2} : Rank{1},
-                                                     .direct_neighbours = random_.one_in(2),
-                                                     .agents_serve = agents_serve(seed_),
-                                                     .stack_bytes = 128 * 1024});
-    ranks_.resize(ranks);
-    for (Rank rank = 0; rank < ranks; ++rank)
-      world_->spawn(rank, [this](SimFabric& fabric) { main(fabric); });
-    const std::string failure = world_->run().failure;
-    if (failure.empty()) return {};
-    return failure + "\n  replay: CRATON_SIM_SEED=" + std::to_string(seed_) +
-           " build/bin/test_coherence --gtest_filter='Part/MixedPrograms.*/0'\n";
+    make_world(ranks);
+    return told(run_ranks([this](SimFabric& fabric) { main(fabric); }), "Part/MixedPrograms.*/0");
   }
 
  private:
@@ -413,24 +402,17 @@ class MixedRun {
     return word.bytes == 8 ? ~std::uint64_t{0} : (std::uint64_t{1} << (word.bytes * 8)) - 1;
   }
 
-  const std::uint64_t seed_;
-  Random random_;
   const bool is_causal_ = Random(Random::mix(seed_ ^ 0x63617573616cULL)).one_in(6);
   unsigned threads_ = 1;
   unsigned phases_ = 1;
   unsigned steps_ = 1;
   std::size_t notices_ = 0;
-  std::unique_ptr<World> world_;
   std::vector<SegmentShape> shapes_;
   std::vector<MixedGroup> groups_;
   std::vector<Signal> signals_;          ///< by thread
   std::vector<Known> knows_;             ///< by thread
   std::array<Known, 2> known_to_all_{};  ///< by phase: what any thread knew before
   std::vector<MixedAtomic> atomics_;
-  std::vector<std::unique_ptr<SimRank>> ranks_;
-
- public:
-  Seen seen;
 };
 
 class MixedPrograms : public testing::TestWithParam<std::uint64_t> {};

@@ -25,6 +25,7 @@
 #include "fabric/sim/random.hpp"
 #include "random_dials.hpp"
 #include "schedules.hpp"
+#include "sim_run.hpp"
 #include "sim_space.hpp"
 #include "turns.hpp"
 
@@ -46,9 +47,9 @@ constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 6> pip
     {"sent", &Counters::sent},
 }};
 
-class PipelineRun {
+class PipelineRun : public SimRun {
  public:
-  explicit PipelineRun(std::uint64_t seed) : seed_(seed), random_(Random::mix(seed ^ 0x70697065ULL)) {}
+  explicit PipelineRun(std::uint64_t seed) : SimRun(seed, 0x70697065ULL) {}
 
   std::string go() {
     const Rank ranks = static_cast<Rank>(random_.between(2, 4));
@@ -66,23 +67,12 @@ class PipelineRun {
     // Without twins at their homes others see what is not published, and never is if it is written back.
     if (shape_.dials.release == Release::fast) shape_.dials.hot_blocks = true;
     const std::size_t notices = random_.pick(std::array<std::size_t, 3>{1, 16, 1024});
-    world_ =
-        std::make_unique<World>(fabric::sim::Options{.size = ranks,
-                                                     .seed = seed_,
-                                                     .ranks_per_node = random_.one_in(3) ? Rank{2} : Rank{1},
-                                                     .direct_neighbours = random_.one_in(2),
-                                                     .agents_serve = agents_serve(seed_),
-                                                     .stack_bytes = 128 * 1024});
-    ranks_.resize(ranks);
-    for (Rank rank = 0; rank < ranks; ++rank)
-      world_->spawn(rank, [this, notices](SimFabric& fabric) { main(fabric, notices); });
-    const std::string failure = world_->run().failure;
-    if (failure.empty()) return {};
-    return failure + "\n  " + std::to_string(threads_) + " threads, " + std::to_string(threads_a_rank_) +
-           " a rank, " + std::to_string(planes_) + " planes\n  " + describe(shape_.dials) +
-           "\n  notices: " + std::to_string(notices) +
-           "\n  replay: CRATON_SIM_SEED=" + std::to_string(seed_) +
-           " build/bin/test_coherence --gtest_filter='Part/PipelinePrograms.*/0'\n";
+    make_world(ranks);
+    const std::string failure = run_ranks([this, notices](SimFabric& fabric) { main(fabric, notices); });
+    return told(failure, "Part/PipelinePrograms.*/0",
+                "\n  " + std::to_string(threads_) + " threads, " + std::to_string(threads_a_rank_) +
+                    " a rank, " + std::to_string(planes_) + " planes\n  " + describe(shape_.dials) +
+                    "\n  notices: " + std::to_string(notices));
   }
 
  private:
@@ -179,19 +169,12 @@ class PipelineRun {
   std::uint64_t part(bool down, std::uint64_t plane, std::uint64_t thread) const noexcept {
     return first_part() + ((down ? planes_ : 0) + plane) * threads_ + thread;
   }
-  const std::uint64_t seed_;
-  Random random_;
-  std::unique_ptr<World> world_;
   SegmentShape shape_;
   unsigned threads_a_rank_ = 1;
   std::uint64_t threads_ = 0;
   std::uint64_t planes_ = 0;
   std::uint64_t steps_ = 0;
   std::uint64_t spread_ = 1;  ///< words from a flag to the next
-  std::vector<std::unique_ptr<SimRank>> ranks_;
-
- public:
-  Seen seen;
 };
 
 class PipelinePrograms : public testing::TestWithParam<std::uint64_t> {};

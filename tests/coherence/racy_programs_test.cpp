@@ -23,6 +23,7 @@
 #include "fabric/sim/random.hpp"
 #include "random_dials.hpp"
 #include "schedules.hpp"
+#include "sim_run.hpp"
 #include "sim_space.hpp"
 
 namespace craton::coherence::test {
@@ -74,9 +75,9 @@ constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 3> rac
     {"falls", &Counters::falls},
 }};
 
-class RacyRun {
+class RacyRun : public SimRun {
  public:
-  explicit RacyRun(std::uint64_t seed) : seed_(seed), random_(Random::mix(seed ^ 0x72616379ULL)) {}
+  explicit RacyRun(std::uint64_t seed) : SimRun(seed, 0x72616379ULL) {}
 
   std::string go() {
     const Rank ranks = static_cast<Rank>(random_.between(2, 4));
@@ -98,26 +99,14 @@ class RacyRun {
     first_rank_ = random_.below(ranks);
     // Sometimes the words lie the other way round: the order of blocks must not decide.
     is_reversed_ = random_.one_in(2);
-    world_ =
-        std::make_unique<World>(fabric::sim::Options{.size = ranks,
-                                                     .seed = seed_,
-                                                     .ranks_per_node = random_.one_in(3) ? Rank{2} : Rank{1},
-                                                     .direct_neighbours = random_.one_in(2),
-                                                     .agents_serve = agents_serve(seed_),
-                                                     .stack_bytes = 128 * 1024});
-    ranks_.resize(ranks);
+    make_world(ranks);
     noise_.resize(chain_->threads, std::vector<std::uint64_t>(shape_.blocks, 0));
     left_ = chain_->threads;
-    for (Rank rank = 0; rank < ranks; ++rank)
-      world_->spawn(rank, [this](SimFabric& fabric) { main(fabric); });
-    const std::string failure = world_->run().failure;
+    const std::string failure = run_ranks([this](SimFabric& fabric) { main(fabric); });
     const std::string what = name_of(*chain_, *flushes_, shape_.dials.causal);
     seen[what + (is_stale_ ? ": stale" : ": right")] += 1;
-    if (failure.empty()) return {};
-    return failure + "\n  " + what + "\n  " + describe(shape_.dials) +
-           "\n  notices: " + std::to_string(notices_) +
-           "\n  replay: CRATON_SIM_SEED=" + std::to_string(seed_) +
-           " build/bin/test_coherence --gtest_filter='Part/RacyPrograms.*/0'\n";
+    return told(failure, "Part/RacyPrograms.*/0",
+                "\n  " + what + "\n  " + describe(shape_.dials) + "\n  notices: " + std::to_string(notices_));
   }
 
  private:
@@ -257,9 +246,6 @@ class RacyRun {
     return found;
   }
 
-  const std::uint64_t seed_;
-  Random random_;
-  std::unique_ptr<World> world_;
   const Chain* chain_ = nullptr;
   const Flushes* flushes_ = nullptr;
   SegmentShape shape_;
@@ -272,10 +258,6 @@ class RacyRun {
   bool is_stale_ = false;
   std::size_t left_ = 0;                           ///< threads of the chain
   std::vector<std::vector<std::uint64_t>> noise_;  ///< last written, by thread and block
-  std::vector<std::unique_ptr<SimRank>> ranks_;
-
- public:
-  Seen seen;
 };
 
 class RacyPrograms : public testing::TestWithParam<std::uint64_t> {};

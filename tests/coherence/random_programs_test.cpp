@@ -29,6 +29,7 @@
 #include "fabric/sim/random.hpp"
 #include "random_dials.hpp"
 #include "schedules.hpp"
+#include "sim_run.hpp"
 #include "sim_space.hpp"
 
 namespace craton::coherence::test {
@@ -105,9 +106,9 @@ constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 28> ra
 }};
 
 /// One program and its run.
-class RandomRun {
+class RandomRun : public SimRun {
  public:
-  explicit RandomRun(std::uint64_t seed) : seed_(seed), random_(Random::mix(seed ^ 0x636f68657265ULL)) {}
+  explicit RandomRun(std::uint64_t seed) : SimRun(seed, 0x636f68657265ULL) {}
 
   std::string go() {
     const Rank ranks = static_cast<Rank>(random_.between(2, 4));
@@ -116,13 +117,7 @@ class RandomRun {
     steps_ = static_cast<unsigned>(random_.between(4, 24));
     notices_ = random_.pick(std::array<std::size_t, 5>{0, 1, 3, 16, 1024});
     parallel_ = random_.pick(std::array<unsigned, 3>{1, 2, 4});
-    world_ =
-        std::make_unique<World>(fabric::sim::Options{.size = ranks,
-                                                     .seed = seed_,
-                                                     .ranks_per_node = random_.one_in(3) ? Rank{2} : Rank{1},
-                                                     .direct_neighbours = random_.one_in(2),
-                                                     .agents_serve = agents_serve(seed_),
-                                                     .stack_bytes = 128 * 1024});
+    make_world(ranks);
     rotates_ = Random::mix(seed_ ^ 0x726f74617465ULL) % 4 == 0;
     if (rotates_) phases_ = 4 * phases_;
     if (rotates_) steps_ = steps_ / 4;
@@ -132,19 +127,13 @@ class RandomRun {
     flushes_ = Random::mix(seed_ ^ 0x666c757368ULL) % 2 == 0;
     roamers_.resize(ranks);
     fabrics_.resize(ranks);
-    ranks_.resize(ranks);
-    for (Rank rank = 0; rank < ranks; ++rank) {
-      world_->spawn(rank, [this](SimFabric& fabric) { main(fabric); });
-    }
-    const World::Outcome outcome = world_->run();
-    if (outcome.failure.empty()) return {};
-    std::string story = outcome.failure + "\n  segments:";
+    const std::string failure = run_ranks([this](SimFabric& fabric) { main(fabric); });
+    std::string story = "\n  segments:";
     for (const SegmentShape& shape : shapes_) story += "\n    " + describe(shape.dials);
-    return story + "\n  notices: " + std::to_string(notices_) +
-           ", releases at a time: " + std::to_string(parallel_) +
-           ", threads a rank: " + std::to_string(threads_) +
-           "\n  replay: CRATON_SIM_SEED=" + std::to_string(seed_) +
-           " build/bin/test_coherence --gtest_filter='Part/RandomPrograms.*/0'\n";
+    story += "\n  notices: " + std::to_string(notices_) +
+             ", releases at a time: " + std::to_string(parallel_) +
+             ", threads a rank: " + std::to_string(threads_);
+    return told(failure, "Part/RandomPrograms.*/0", story);
   }
 
  private:
@@ -495,14 +484,11 @@ class RandomRun {
     return item.bytes == 8 ? value : value & ((std::uint64_t{1} << (item.bytes * 8)) - 1);
   }
 
-  const std::uint64_t seed_;
-  Random random_;
   unsigned threads_ = 1;
   unsigned phases_ = 1;
   unsigned steps_ = 1;
   std::size_t notices_ = 0;
   unsigned parallel_ = 1;
-  std::unique_ptr<World> world_;
   std::vector<SegmentShape> shapes_;
   std::vector<Item> items_;
   std::vector<Group> groups_;
@@ -517,10 +503,6 @@ class RandomRun {
   bool rotates_ = false;
   std::vector<unsigned> roamers_;  ///< still running, by rank
   std::vector<SimFabric*> fabrics_;
-  std::vector<std::unique_ptr<SimRank>> ranks_;
-
- public:
-  Seen seen;
 };
 
 class RandomPrograms : public testing::TestWithParam<std::uint64_t> {};

@@ -20,6 +20,7 @@
 #include "fabric/sim/random.hpp"
 #include "order_search.hpp"
 #include "schedules.hpp"
+#include "sim_run.hpp"
 #include "sim_space.hpp"
 
 namespace craton::coherence::test {
@@ -103,9 +104,9 @@ constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 6> str
     {"holds", &Counters::holds},
 }};
 
-class StrongRun {
+class StrongRun : public SimRun {
  public:
-  explicit StrongRun(std::uint64_t seed) : seed_(seed), random_(Random::mix(seed ^ 0x7374726f6e67ULL)) {}
+  explicit StrongRun(std::uint64_t seed) : SimRun(seed, 0x7374726f6e67ULL) {}
   bool kills = false;  ///< a rank dies: the others' waits must end, and that is all
 
   std::string go() {
@@ -120,22 +121,10 @@ class StrongRun {
     shape_.dials.strength = Strength::strong;
     shape_.dials.hold_ns = random_.pick(std::array<TimeNs, 3>{100, 2'000, 20'000});
     if (random_.one_in(4)) transfer_ = random_.one_in(2) ? Transfer::cooperative : Transfer::write_back;
-    world_ =
-        std::make_unique<World>(fabric::sim::Options{.size = ranks,
-                                                     .seed = seed_,
-                                                     .ranks_per_node = random_.one_in(3) ? Rank{2} : Rank{1},
-                                                     .direct_neighbours = random_.one_in(2),
-                                                     .agents_serve = agents_serve(seed_),
-                                                     .stack_bytes = 128 * 1024});
-    ranks_.resize(ranks);
-    for (Rank rank = 0; rank < ranks; ++rank)
-      world_->spawn(rank, [this](SimFabric& fabric) { main(fabric); });
-    std::string failure = world_->run().failure;
+    make_world(ranks);
+    std::string failure = run_ranks([this](SimFabric& fabric) { main(fabric); });
     if (failure.empty() && !kills) failure = judge();
-    if (failure.empty()) return {};
-    return failure + "\n  replay: CRATON_SIM_SEED=" + std::to_string(seed_) +
-           " build/bin/test_coherence --gtest_filter='" +
-           (kills ? "StrongBlocks.*" : "Part/StrongPrograms.*/0") + "'\n";
+    return told(failure, kills ? "StrongBlocks.*" : "Part/StrongPrograms.*/0");
   }
 
  private:
@@ -301,9 +290,6 @@ class StrongRun {
     return found == litmus_->forbidden && ends_so ? "the forbidden outcome " + outcome : std::string();
   }
 
-  const std::uint64_t seed_;
-  Random random_;
-  std::unique_ptr<World> world_;
   SegmentShape shape_;
   std::optional<Transfer> transfer_;
   Program program_;
@@ -314,10 +300,6 @@ class StrongRun {
   std::array<std::uint64_t, 4> end_{};
   std::uint64_t moment_ = 0;
   History history_;
-  std::vector<std::unique_ptr<SimRank>> ranks_;
-
- public:
-  Seen seen;
 };
 
 class StrongPrograms : public testing::TestWithParam<std::uint64_t> {};

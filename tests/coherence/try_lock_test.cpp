@@ -16,6 +16,7 @@
 
 #include "fabric/sim/random.hpp"
 #include "schedules.hpp"
+#include "sim_run.hpp"
 #include "sim_space.hpp"
 
 namespace craton::coherence::test {
@@ -29,31 +30,20 @@ using fabric::sim::World;
 
 constexpr space::MutexId mutex = 1;
 
-class TryLockRun {
+class TryLockRun : public SimRun {
  public:
-  explicit TryLockRun(std::uint64_t seed) : seed_(seed), random_(Random::mix(seed ^ 0x747279ULL)) {}
+  explicit TryLockRun(std::uint64_t seed) : SimRun(seed, 0x747279ULL) {}
 
   std::string go() {
     const Rank ranks = static_cast<Rank>(random_.between(2, 5));
     threads_ = static_cast<unsigned>(random_.between(1, 2));
     lock_one_in_ = random_.pick(std::array<std::uint64_t, 3>{2, 8, 64});
-    world_ =
-        std::make_unique<World>(fabric::sim::Options{.size = ranks,
-                                                     .seed = seed_,
-                                                     .ranks_per_node = random_.one_in(3) ? Rank{2} : Rank{1},
-                                                     .direct_neighbours = random_.one_in(2),
-                                                     .agents_serve = agents_serve(seed_),
-                                                     .stack_bytes = 128 * 1024});
-    ranks_.resize(ranks);
-    for (Rank rank = 0; rank < ranks; ++rank)
-      world_->spawn(rank, [this](SimFabric& fabric) { main(fabric); });
-    std::string failure = world_->run().failure;
+    make_world(ranks);
+    std::string failure = run_ranks([this](SimFabric& fabric) { main(fabric); });
     if (failure.empty()) failure = unfounded();
     seen["taken"] += holds_.size();
     seen["not taken"] += failures_.size();
-    if (failure.empty()) return {};
-    return failure + "\n  replay: CRATON_SIM_SEED=" + std::to_string(seed_) +
-           " build/bin/test_coherence --gtest_filter='Part/TryLock.*/0'\n";
+    return told(failure, "Part/TryLock.*/0");
   }
 
  private:
@@ -114,19 +104,12 @@ class TryLockRun {
   static constexpr unsigned steps = 12;
   static constexpr std::uint64_t pause_ns = 4'000;
 
-  const std::uint64_t seed_;
-  Random random_;
-  std::unique_ptr<World> world_;
   unsigned threads_ = 1;  ///< of each rank
   std::uint64_t lock_one_in_ = 2;
   unsigned holders_ = 0;
   std::uint64_t moment_ = 0;
   std::vector<Span> holds_;
   std::vector<Span> failures_;
-  std::vector<std::unique_ptr<SimRank>> ranks_;
-
- public:
-  Seen seen;
 };
 
 class TryLock : public testing::TestWithParam<std::uint64_t> {};
