@@ -4,7 +4,6 @@
 #include <thread>
 
 #include "base/error.hpp"
-#include "base/futex.hpp"
 #include "base/processors.hpp"
 #include "base/signals_blocked.hpp"
 #include "omp/runtime.hpp"
@@ -50,16 +49,12 @@ void RankLockHost::start_thread() noexcept {
 }
 
 void RankLockHost::wake_thread() noexcept {
-  woken_.fetch_add(1, std::memory_order_release);
-  futex_wake(woken_, 1);
+  wake_ups_.wake();
 }
 
 void RankLockHost::run_thread() noexcept {
   use_all_processors();
-  for (std::uint32_t seen = 0;; seen = woken_.load(std::memory_order_acquire)) {
-    futex_wait(woken_, seen, no_deadline);
-    runtime_.guard([&] { runtime_.remote_unlocks().do_ordered(); });
-  }
+  runtime_.guard([&] { wake_ups_.serve([&] { runtime_.remote_unlocks().do_ordered(); }); });
 }
 
 }  // namespace craton::omp

@@ -2,10 +2,10 @@
 /// Locks of a running program's, over the runtime of its rank.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
+#include "base/wake_ups.hpp"
 #include "omp/lock_host.hpp"
 
 namespace craton::omp {
@@ -32,7 +32,7 @@ class RankLockHost final : public LockHost {
   void run_thread() noexcept;
 
   Runtime& runtime_;
-  std::atomic<std::uint32_t> woken_{0};  ///< the thread sleeps on it
+  WakeUps wake_ups_;
 };
 
 }  // namespace craton::omp

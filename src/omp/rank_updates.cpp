@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "base/error.hpp"
-#include "base/futex.hpp"
 #include "base/processors.hpp"
 #include "base/signal_section.hpp"
 #include "coherence/block_lock.hpp"
@@ -33,8 +32,7 @@ bool RankUpdatesHost::start_thread() noexcept {
 }
 
 void RankUpdatesHost::wake_thread() noexcept {
-  woken_.fetch_add(1, std::memory_order_release);
-  futex_wake(woken_, 1);
+  wake_ups_.wake();
 }
 
 void RankUpdatesHost::run_thread(void* self) {
@@ -42,10 +40,7 @@ void RankUpdatesHost::run_thread(void* self) {
   const sigset_t others = signals_from_others();  // handlers of the program's may take long
   ::pthread_sigmask(SIG_BLOCK, &others, nullptr);
   auto& here = *static_cast<RankUpdatesHost*>(self);
-  for (std::uint32_t seen = 0;; seen = here.woken_.load(std::memory_order_acquire)) {
-    futex_wait(here.woken_, seen, no_deadline);
-    here.runtime_.guard([&] { here.runtime_.updates().do_now(); });
-  }
+  here.runtime_.guard([&] { here.wake_ups_.serve([&] { here.runtime_.updates().do_now(); }); });
 }
 
 fabric::RemoteAddress RankUpdatesHost::address(fabric::Rank rank, std::size_t offset) const noexcept {

@@ -2,10 +2,10 @@
 /// What is put off in a running program, over the runtime of its rank.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
+#include "base/wake_ups.hpp"
 #include "omp/updates_host.hpp"
 
 namespace craton::omp {
@@ -33,7 +33,7 @@ class RankUpdatesHost final : public UpdatesHost {
 
   Runtime& runtime_;
   const std::size_t offset_;
-  std::atomic<std::uint32_t> woken_{0};  ///< the thread sleeps on it
+  WakeUps wake_ups_;
 };
 
 }  // namespace craton::omp

@@ -219,13 +219,13 @@ class SimTeam::PutOffHost final : public UpdatesHost {
   Rank ranks() const noexcept override { return job_.size(); }
   bool beats() const noexcept override { return job_.shape_.beats; }
   bool start_thread() noexcept override {
-    job_.spawn_agent(rank_, [this] { job_.do_what_is_late(rank_); });
+    job_.spawn_agent(rank_, [this] {
+      RankState& here = job_.ranks_[rank_];
+      job_.serve_wake_ups(here.late, "waiting for what is late", [&] { here.updates->do_now(); });
+    });
     return true;
   }
-  void wake_thread() noexcept override {
-    ++job_.ranks_[rank_].woken;
-    job_.wake_all(job_.ranks_[rank_].late);
-  }
+  void wake_thread() noexcept override { job_.wake(job_.ranks_[rank_].late); }
 
   void claim(std::span<Claiming> claims, std::uint64_t as) override {
     visit(claims.size(), [&](std::size_t i) {
@@ -306,12 +306,13 @@ class SimTeam::MutexHost final : public LockHost {
   }
 
   void start_thread() noexcept override {
-    job_.spawn_agent(rank_, [this] { job_.unlock_for_others(rank_); });
+    job_.spawn_agent(rank_, [this] {
+      RankState& here = job_.ranks_[rank_];
+      job_.serve_wake_ups(here.unlocks, "waiting for what to unlock",
+                          [&] { here.remote_unlocks->do_ordered(); });
+    });
   }
-  void wake_thread() noexcept override {
-    ++job_.ranks_[rank_].unlocks_asked;
-    job_.wake_all(job_.ranks_[rank_].unlocking);
-  }
+  void wake_thread() noexcept override { job_.wake(job_.ranks_[rank_].unlocks); }
 
  private:
   char* at(std::size_t offset) { return reinterpret_cast<char*>(job_.words_.data()) + offset; }
@@ -496,21 +497,18 @@ void SimTeam::beat(Rank rank) {
   }
 }
 
-void SimTeam::do_what_is_late(Rank rank) {
-  RankState& here = ranks_[rank];
-  for (std::uint32_t seen = 0;; seen = here.woken) {
-    if (here.woken == seen) sleep_among(here.late, "waiting for what is late");
-    if (is_abandoned()) return;
-    here.updates->do_now();
-  }
+void SimTeam::wake(WakeUps& wake_ups) {
+  ++wake_ups.woken;
+  wake_all(wake_ups.sleepers);
 }
 
-void SimTeam::unlock_for_others(Rank rank) {
-  RankState& here = ranks_[rank];
-  for (std::uint32_t seen = 0;; seen = here.unlocks_asked) {
-    if (here.unlocks_asked == seen) sleep_among(here.unlocking, "waiting for what to unlock");
+void SimTeam::serve_wake_ups(WakeUps& wake_ups, const char* doing, FunctionRef<void()> body) {
+  for (std::uint32_t seen = 0;;) {
+    if (wake_ups.woken == seen) sleep_among(wake_ups.sleepers, doing);
     if (is_abandoned()) return;
-    here.remote_unlocks->do_ordered();
+    seen = wake_ups.woken;
+    body();
+    others_may_run();
   }
 }
 

@@ -106,6 +106,11 @@ class SimTeam : public SimThreads {
     space::BarrierNote note;
     Known known;
   };
+  /// As craton::WakeUps.
+  struct WakeUps {
+    std::uint32_t woken = 0;
+    std::vector<fabric::sim::Fiber*> sleepers;
+  };
   struct RankState {
     std::unique_ptr<Host> host;
     std::unique_ptr<Team> team;
@@ -126,13 +131,11 @@ class SimTeam : public SimThreads {
     PutOff put_off{};
     std::unique_ptr<PutOffHost> put_off_host;
     std::unique_ptr<Updates> updates;
-    std::uint32_t woken = 0;  ///< the thread for what is late
-    std::vector<fabric::sim::Fiber*> late;
+    WakeUps late;  ///< of the thread for what is late
     std::unique_ptr<MutexHost> mutex_host;
     std::unique_ptr<Locks> locks;
     std::unique_ptr<RemoteUnlocks> remote_unlocks;
-    std::uint32_t unlocks_asked = 0;  ///< the thread that unlocks for others
-    std::vector<fabric::sim::Fiber*> unlocking;
+    WakeUps unlocks;  ///< of the thread that unlocks for others
   };
   /// Of the space.
   struct Mutex {
@@ -172,8 +175,8 @@ class SimTeam : public SimThreads {
   void run_other(Rank rank, std::uint32_t local);
   void serve(Rank rank);
   void beat(Rank rank);
-  void do_what_is_late(Rank rank);
-  void unlock_for_others(Rank rank);
+  void wake(WakeUps& wake_ups);
+  void serve_wake_ups(WakeUps& wake_ups, const char* doing, FunctionRef<void()> body);
 
   const Shape shape_;
   const TimeNs latency_ns_;
