@@ -19,6 +19,7 @@
 #include "posix/foreign_memory.hpp"
 #include "posix/fortran_start.hpp"
 #include "posix/forwarding.hpp"
+#include "posix/lent_streams.hpp"
 #include "posix/monitor.hpp"
 #include "posix/real.hpp"
 #include "posix/shared_program.hpp"
@@ -51,6 +52,7 @@ StartArguments start_arguments;
 /// The last of all handlers, since it is the first to be registered: after those of the program and of its
 /// libraries.
 void at_exit(int status, void* /*context*/) {
+  craton::posix::end_all_loans();
   craton::posix::flush_streams_at_end();
   shared_program()->finish(status);
 }

@@ -12,7 +12,9 @@
 #include "posix/descriptors.hpp"
 #include "posix/fortran_units.hpp"
 #include "posix/forwarding.hpp"
+#include "posix/lent_streams.hpp"
 #include "posix/real.hpp"
+#include "posix/remote_files.hpp"
 #include "posix/streams.hpp"
 
 namespace craton::posix {
@@ -20,6 +22,9 @@ namespace craton::posix {
 namespace {
 
 constexpr Returned refused{.value = -1, .is_refused = true};
+
+/// A loan comes along where no more is asked for: who reads much does not need it.
+constexpr std::int64_t small_read_most = 4096;
 
 /// A stream's next bytes up to one that is `end`, and at most so many. \returns how many; -1 if it has failed
 /// meanwhile
@@ -34,6 +39,16 @@ std::int64_t read_line(FILE* stream, std::size_t most, int end, ForwardedBytes& 
   const bool has_failed = next == EOF && ::feof_unlocked(stream) == 0;
   ::funlockfile(stream);
   return has_failed ? -1 : static_cast<std::int64_t>(bytes.size());
+}
+
+/// Likewise, but keeps the stream locked where that is not the line's end. \returns whether it has, as the
+/// call does
+std::int64_t read_long_line(FILE* stream, std::size_t most, int end, ForwardedBytes& bytes) {
+  ::flockfile(stream);
+  const std::int64_t got = read_line(stream, most, end, bytes);
+  const bool has_more = bytes.size() == most && static_cast<int>(bytes.back()) != end;
+  if (!has_more) ::funlockfile(stream);
+  return got < 0 ? got : (has_more ? 1 : 0);
 }
 
 std::int64_t call_on_stream(const Forwarded& call, FILE* stream, ForwardedBytes& bytes) {
@@ -54,6 +69,9 @@ std::int64_t call_on_stream(const Forwarded& call, FILE* stream, ForwardedBytes&
       return ::ungetc(static_cast<int>(call.first), stream);
     case Call::line:
       return read_line(stream, static_cast<std::size_t>(call.first), static_cast<int>(call.second), bytes);
+    case Call::long_line:
+      return read_long_line(stream, static_cast<std::size_t>(call.first), static_cast<int>(call.second),
+                            bytes);
     case Call::seek:
       return ::fseeko64(stream, call.first, static_cast<int>(call.second));
     case Call::tell:
@@ -103,20 +121,74 @@ bool is_written_late(FILE* stream) {
          ::fstat(stream->_fileno, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-Returned serve_stream(const Forwarded& call, ForwardedBytes& bytes) {
-  auto* const stream = call.object == 0 ? stdin : reinterpret_cast<FILE*>(call.object);
+/// What the call needs of the stream's buffer.
+enum class Needs {
+  nothing,
+  all,      ///< that nothing of it is lent
+  to_lend,  ///< and whoever makes such a call may soon need more of it
+};
+
+Needs needs_of(const Forwarded& call) {
+  using Call = ForwardedCall;
+  switch (call.call) {
+    case Call::unlock:
+    case Call::try_lock:  // which must not wait
+    case Call::number:
+    case Call::at_end:
+    case Call::failed:
+    case Call::clear:
+      return Needs::nothing;
+    case Call::get:
+    case Call::line:
+    case Call::long_line:
+    case Call::lock:
+      return Needs::to_lend;
+    case Call::read:
+      return call.first <= small_read_most ? Needs::to_lend : Needs::all;
+    default:
+      return Needs::all;
+  }
+}
+
+Returned call_and_lend(fabric::Rank by, const Forwarded& call, FILE* stream, ForwardedBytes& bytes) {
+  const Needs needs = needs_of(call);
+  Returned returned;
+  const auto make_call = [&] {
+    errno = 0;
+    returned.value = call_on_stream(call, stream, bytes);
+    returned.error = errno;
+    returned.is_at_end = ::feof(stream) != 0;
+    returned.has_failed = ::ferror(stream) != 0;
+  };
+  if (needs == Needs::nothing) {
+    make_call();
+    if (call.call == ForwardedCall::try_lock && returned.value == 0)
+      const StreamUse use(stream, by, call.back);
+    return returned;
+  }
+  StreamUse use(stream, by, call.back);
+  make_call();
+  if (needs == Needs::to_lend) use.lend(by, returned, bytes);
+  return returned;
+}
+
+/// \param object as the call has it
+FILE* stream_of(std::uint64_t object) {
+  return object == 0 ? stdin : reinterpret_cast<FILE*>(object);
+}
+
+Returned serve_stream(fabric::Rank by, const Forwarded& call, ForwardedBytes& bytes) {
+  auto* const stream = stream_of(call.object);
   // Those without a descriptor are in the program's memory, which is for threads of the program.
   if (call.object != 0 && (!stream_memory().owns(stream) || stream->_fileno < 0)) return refused;
   if (stream == nullptr || stream->_fileno < 0) return {.value = -1, .error = EBADF};
-  errno = 0;
   if (call.call == ForwardedCall::close || call.call == ForwardedCall::close_command) {
+    { const StreamUse use(stream, by, call.back); }
+    errno = 0;
     const std::int64_t value = close_stream(call.call, stream);
     return {.value = value, .error = errno};
   }
-  Returned returned{.value = call_on_stream(call, stream, bytes)};
-  returned.error = errno;
-  returned.is_at_end = ::feof(stream) != 0;
-  returned.has_failed = ::ferror(stream) != 0;
+  Returned returned = call_and_lend(by, call, stream, bytes);
   returned.may_wait = call.call == ForwardedCall::write && is_written_late(stream);
   return returned;
 }
@@ -167,10 +239,10 @@ std::int64_t call_on_file(const Forwarded& call, int number, ForwardedBytes& byt
 
 }  // namespace
 
-Returned serve_call(const Forwarded& call, ForwardedBytes& bytes) {
+Returned serve_call(fabric::Rank by, const Forwarded& call, ForwardedBytes& bytes) {
   if (call.first > static_cast<std::int64_t>(forwarded_bytes_most) &&
       (call.call == ForwardedCall::read || call.call == ForwardedCall::line ||
-       call.call == ForwardedCall::read_file))
+       call.call == ForwardedCall::long_line || call.call == ForwardedCall::read_file))
     return refused;
   if (call.call == ForwardedCall::write_unit) {
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -178,7 +250,10 @@ Returned serve_call(const Forwarded& call, ForwardedBytes& bytes) {
     bytes.clear();
     return {.value = code.value_or(0), .is_refused = !code.has_value()};
   }
-  if (call.call < ForwardedCall::read_file) return serve_stream(call, bytes);
+  if (call.call == ForwardedCall::recall)
+    return {.value = static_cast<std::int64_t>(
+                borrowed(stream_of(call.object)).recall(static_cast<LoanNumber>(call.first)))};
+  if (call.call < ForwardedCall::read_file) return serve_stream(by, call, bytes);
   errno = 0;
   const std::int64_t value = call_on_file(call, static_cast<int>(call.object), bytes);
   return {.value = value, .error = errno};

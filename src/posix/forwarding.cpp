@@ -9,6 +9,7 @@
 
 #include "base/kept_errno.hpp"
 #include "base/signal_section.hpp"
+#include "posix/lent_streams.hpp"
 #include "posix/own_thread.hpp"
 #include "posix/signals.hpp"
 
@@ -29,8 +30,10 @@ Forwarding* forwarding_now() noexcept {
 }
 
 void start_forwarding(SharedProgram& program) {
-  if (program.fabric().size() > 1)
-    running_forwarding.store(new Forwarding(program, forwarding_handler), std::memory_order_release);
+  if (program.fabric().size() == 1) return;
+  running_forwarding.store(new Forwarding(program, forwarding_handler), std::memory_order_release);
+  lent_streams.rank = program.rank();
+  lent_streams.can_lend = true;
 }
 
 Forwarding::Forwarding(SharedProgram& program, fabric::HandlerId handler)
@@ -82,8 +85,7 @@ void Forwarding::put_back(Line& line, ForwardedCall call, const Returned& return
   const std::lock_guard lock(lock_);
   line.is_answered.store(false);
   line.bytes.clear();
-  const bool locks = call == ForwardedCall::lock || call == ForwardedCall::try_lock;
-  if (locks && returned.value == 0 && !returned.is_refused) ++line.locks;
+  if (has_locked(call, returned)) ++line.locks;
   if (call == ForwardedCall::unlock && line.locks != 0) --line.locks;
   if (line.locks == 0) line.user = 0;
 }
@@ -135,7 +137,7 @@ void* Forwarding::serve(void* served) noexcept {
     const Forwarded call = mine.call;
     ForwardedBytes bytes = std::move(mine.bytes);
     mine.bytes.clear();  // before the answer, after which the next call may come
-    const Returned returned = serve_call(call, bytes);
+    const Returned returned = serve_call(mine.by, call, bytes);
     mine.self.send(
         mine.by,
         {.kind = Kind::answer, .line = mine.line, .bytes = bytes.size(), .call = call, .returned = returned},

@@ -27,6 +27,7 @@
 #include <utility>
 #include <vector>
 
+#include "posix/loans.hpp"
 #include "posix/shared_program.hpp"
 
 namespace craton::posix {
@@ -40,9 +41,10 @@ enum class ForwardedCall : std::uint32_t {
   write,  ///< the bytes
   read,   ///< first: how many bytes
   get,
-  unget,  ///< first: the character
-  line,   ///< first: how many bytes at most; second: what it ends with
-  seek,   ///< first: offset; second: from where
+  unget,      ///< first: the character
+  line,       ///< first: how many bytes at most; second: what it ends with
+  long_line,  ///< as line; where it goes on behind that many, the stream is locked, and 1 is returned
+  seek,       ///< first: offset; second: from where
   tell,
   rewind,
   flush,
@@ -56,6 +58,7 @@ enum class ForwardedCall : std::uint32_t {
   at_end,
   failed,
   clear,
+  recall,  ///< of a rank that may have a loan of it. first: the loan; returned: how much is unread
   // of a descriptor
   read_file,      ///< first: how many bytes; second: from which offset, or own_offset
   write_file,     ///< the bytes; second: to which offset, or own_offset
@@ -75,6 +78,7 @@ struct Forwarded {
   std::uint64_t object;  ///< the stream's address; 0: standard input. Or the number of a descriptor
   std::int64_t first = 0;
   std::int64_t second = 0;
+  LoanBack back{};  ///< of a stream: of the rank that asks
 };
 
 struct Returned {
@@ -84,7 +88,16 @@ struct Returned {
   bool is_at_end = false;   ///< of a stream: what feof() says after the call
   bool has_failed = false;  ///< and ferror()
   bool may_wait = false;    ///< of a stream: nobody misses what it has not been given yet
+  LoanNumber loan = 0;      ///< of a stream: the rank that asks has it now
+  std::uint64_t lent = 0;   ///< of the bytes, at their end
 };
+
+/// The call has taken the stream's lock, and the thread that has made it has it now.
+inline bool has_locked(ForwardedCall call, const Returned& returned) noexcept {
+  if (call == ForwardedCall::long_line) return returned.value == 1;
+  return (call == ForwardedCall::lock || call == ForwardedCall::try_lock) && returned.value == 0 &&
+         !returned.is_refused;
+}
 
 /// What goes along with a call or comes back, in private memory.
 using ForwardedBytes = std::vector<std::byte>;
@@ -156,7 +169,7 @@ Forwarding* forwarding_now() noexcept;
 void start_forwarding(SharedProgram& program);
 
 /// Makes a call that another rank has forwarded. Blocks as that does. \param bytes what came along; then what
-/// was read (file_service.cpp)
-Returned serve_call(const Forwarded& call, ForwardedBytes& bytes);
+/// was read, and what is lent (file_service.cpp) \param by the rank that asks
+Returned serve_call(fabric::Rank by, const Forwarded& call, ForwardedBytes& bytes);
 
 }  // namespace craton::posix

@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <span>
 
 #include "base/signal_section.hpp"
 #include "posix/descriptors.hpp"
@@ -29,6 +30,64 @@ int __vasprintf_chk(char** text, int flag, const char* format, va_list arguments
 namespace craton::posix {
 
 namespace {
+
+// Of the headers, which undefine them: _IO_EOF_SEEN and _IO_ERR_SEEN.
+constexpr int end_seen = 0x10;
+constexpr int error_seen = 0x20;
+
+/// This thread may use a loan.
+bool borrowed_here(FILE* stream) noexcept {
+  const SignalSection section;
+  return borrowed(stream).is_here(::pthread_self());
+}
+
+/// \returns how much of a loan is a line, up to `end` or `room` bytes; 0 where it goes on behind
+std::size_t take_line(std::span<const std::byte> unread, std::size_t room, int end, ForwardedBytes& bytes) {
+  const std::span<const std::byte> look = unread.first(std::min(room, unread.size()));
+  const auto* const found = std::find_if(look.data(), look.data() + look.size(),
+                                         [end](std::byte byte) { return static_cast<int>(byte) == end; });
+  auto length = static_cast<std::size_t>(found - look.data());
+  if (length != look.size())
+    ++length;
+  else if (length != room)
+    return 0;
+  bytes.assign(look.begin(), look.begin() + static_cast<std::ptrdiff_t>(length));
+  return length;
+}
+
+/// What this rank has borrowed goes back with the call, unless that need not end the loan, or may not wait
+/// for the stream's lock, with which alone one ends.
+void before_asking(FILE* stream, Forwarded& call) noexcept {
+  using Call = ForwardedCall;
+  const SignalSection section;
+  const pthread_t self = ::pthread_self();
+  switch (call.call) {
+    case Call::unlock:
+      borrowed(stream).unlocking(self);
+      break;
+    case Call::try_lock:
+    case Call::number:
+    case Call::at_end:
+    case Call::failed:
+    case Call::clear:
+      break;
+    default:
+      call.back = borrowed(stream).give_back(self);
+  }
+}
+
+/// What has come with the answer, of which the call's own bytes stay.
+void take_loan(FILE* stream, ForwardedCall call, const Returned& returned, ForwardedBytes& bytes) noexcept {
+  const bool locked = has_locked(call, returned);
+  if (!locked && returned.loan == 0) return;
+  const SignalSection section;
+  Borrowed& mine = borrowed(stream);
+  if (locked) mine.locked(::pthread_self());
+  if (returned.loan == 0) return;
+  const std::size_t lent = std::min<std::size_t>(returned.lent, bytes.size());
+  mine.store(returned.loan, std::span<const std::byte>(bytes).last(lent));
+  bytes.resize(bytes.size() - lent);
+}
 
 /// The peer of a pipe or socket has gone: as the kernel does where a thread of its own writes.
 void signal_if_broken(const Returned& returned) noexcept {
@@ -74,11 +133,14 @@ class WriteBehind {
       return;
     }
     const bool has_unlocked = call == Call::unlock || (call == Call::try_lock && returned.value != 0);
-    if (call != Call::write && call != Call::buffer && !has_unlocked) return;
+    const bool says = call == Call::write || call == Call::buffer;
+    const bool has_more = call == Call::long_line && has_locked(call, returned);
+    if (!says && !has_unlocked && !has_more) return;
     const std::shared_ptr<Stream> state = find_or_make(stream);
     const std::lock_guard lock(state->lock);
     if (has_unlocked && state->locks != 0) --state->locks;
-    if (!has_unlocked) state->may_wait = returned.may_wait;
+    if (has_more) ++state->locks;
+    if (says) state->may_wait = returned.may_wait;
   }
   void send_all() noexcept {
     const SignalSection section;
@@ -142,10 +204,39 @@ void send_all_that_waits() noexcept {
 
 bool input_is_elsewhere() noexcept {
   SharedProgram* const program = shared_program();
-  return program != nullptr && program->rank() != 0 && forwarding_now() != nullptr;
+  if (program == nullptr || program->rank() == 0) return false;
+  // Whose answer takes two system calls.
+  return borrowed_here(stdin) || forwarding_now() != nullptr;
 }
 
 // ---- Streams
+
+Borrowed& borrowed(FILE* stream) noexcept {
+  // Never destroyed, as what waits.
+  struct All {
+    std::mutex lock;
+    std::map<FILE*, Borrowed> streams;
+  };
+  alignas(All) static std::byte memory[sizeof(All)];
+  static auto* const all = new (memory) All;
+  struct Last {
+    FILE* stream;
+    Borrowed* borrowed;
+  };
+  static thread_local constinit Last last{};
+  const SignalSection section;
+  if (last.stream != stream || last.borrowed == nullptr) {
+    const std::lock_guard lock(all->lock);
+    last = {.stream = stream, .borrowed = &all->streams[stream]};
+  }
+  return *last.borrowed;
+}
+
+template <typename Take>
+bool RemoteStream::use_loan(const Take& take) noexcept {
+  const SignalSection section;
+  return borrowed(stream_).use(::pthread_self(), take);
+}
 
 Returned RemoteStream::ask(ForwardedCall what, std::int64_t first, std::int64_t second,
                            ForwardedBytes& bytes) noexcept {
@@ -160,12 +251,15 @@ Returned RemoteStream::ask_now(ForwardedCall what, std::int64_t first, std::int6
   Forwarding* const running = forwarding_now();
   if (running == nullptr) refuse_foreign_stream(stream_, function_);
   const bool is_input = stream_ == stdin;
-  const Forwarded call{.call = what,
-                       .object = is_input ? 0 : reinterpret_cast<std::uintptr_t>(stream_),
-                       .first = first,
-                       .second = second};
+  Forwarded call{.call = what,
+                 .object = is_input ? 0 : reinterpret_cast<std::uintptr_t>(stream_),
+                 .first = first,
+                 .second = second,
+                 .back = {}};
+  before_asking(stream_, call);
   const Returned returned = running->ask(is_input ? 0 : stream_memory().owner(stream_), call, bytes);
   if (returned.is_refused) refuse_foreign_stream(stream_, function_);
+  take_loan(stream_, what, returned, bytes);
   mirror(returned);
   signal_if_broken(returned);
   return returned;
@@ -174,8 +268,6 @@ Returned RemoteStream::ask_now(ForwardedCall what, std::int64_t first, std::int6
 /// What stands for the stream in this process says what its owner's does, to feof_unlocked() and others that
 /// the program has inline.
 void RemoteStream::mirror(const Returned& returned) noexcept {
-  constexpr int end_seen = 0x10;  // _IO_EOF_SEEN and _IO_ERR_SEEN of the headers, which undefine them
-  constexpr int error_seen = 0x20;
   const int flags = (returned.is_at_end ? end_seen : 0) | (returned.has_failed ? error_seen : 0);
   if ((stream_->_flags & (end_seen | error_seen)) == flags) return;
   if (stream_ != stdin) {
@@ -185,13 +277,26 @@ void RemoteStream::mirror(const Returned& returned) noexcept {
   stream_->_flags = (stream_->_flags & ~(end_seen | error_seen)) | flags;
 }
 
+/// As the owner's, whose own cannot change while a loan is out.
+bool RemoteStream::flag(int flag, ForwardedCall what) noexcept {
+  return borrowed_here(stream_) ? (stream_->_flags & flag) != 0 : call(what) != 0;
+}
+
+bool RemoteStream::is_at_end() noexcept {
+  return flag(end_seen, ForwardedCall::at_end);
+}
+
+bool RemoteStream::has_failed() noexcept {
+  return flag(error_seen, ForwardedCall::failed);
+}
+
 std::int64_t RemoteStream::call(ForwardedCall what, std::int64_t first, std::int64_t second) noexcept {
   ForwardedBytes none;
   return ask(what, first, second, none).value;
 }
 
 std::size_t RemoteStream::write(const void* from, std::size_t bytes) noexcept {
-  if (write_behind().keep(stream_, from, bytes)) return bytes;
+  if (!borrowed_here(stream_) && write_behind().keep(stream_, from, bytes)) return bytes;
   const bool is_long = bytes > forwarded_bytes_most;
   if (is_long) call(ForwardedCall::lock);
   const auto* const begin = static_cast<const std::byte*>(from);
@@ -208,6 +313,16 @@ std::size_t RemoteStream::write(const void* from, std::size_t bytes) noexcept {
 }
 
 std::size_t RemoteStream::read(void* to, std::size_t bytes) noexcept {
+  ForwardedBytes taken;
+  const bool is_here = use_loan([&taken, bytes](std::span<const std::byte> unread) -> std::size_t {
+    if (unread.size() < bytes) return 0;
+    taken.assign(unread.begin(), unread.begin() + static_cast<std::ptrdiff_t>(bytes));
+    return bytes;
+  });
+  if (is_here) {
+    std::memcpy(to, taken.data(), bytes);
+    return bytes;
+  }
   const bool is_long = bytes > forwarded_bytes_most;
   if (is_long) call(ForwardedCall::lock);
   std::size_t done = 0;
@@ -228,28 +343,56 @@ int RemoteStream::put(int character) noexcept {
   return write(&byte, 1) == 1 ? byte : EOF;
 }
 
+int RemoteStream::get() noexcept {
+  int character = EOF;
+  const auto take = [&character](std::span<const std::byte> unread) -> std::size_t {
+    if (unread.empty()) return 0;
+    character = static_cast<int>(unread.front());
+    return 1;
+  };
+  return use_loan(take) ? character : static_cast<int>(call(ForwardedCall::get));
+}
+
+int RemoteStream::unget(int character) noexcept {
+  if (character != EOF) {
+    const SignalSection section;
+    const auto byte = static_cast<unsigned char>(character);
+    if (borrowed(stream_).unget(::pthread_self(), std::byte{byte})) return byte;
+  }
+  return static_cast<int>(call(ForwardedCall::unget, character));
+}
+
 char* RemoteStream::line(char* to, int most) noexcept {
   if (most <= 0) return nullptr;
   const auto room = std::min(static_cast<std::size_t>(most) - 1, forwarded_bytes_most);
   ForwardedBytes bytes;
-  if (room != 0) {
+  if (room != 0 && !use_loan([&](auto unread) { return take_line(unread, room, '\n', bytes); })) {
     const Returned returned = ask(ForwardedCall::line, static_cast<std::int64_t>(room), '\n', bytes);
     if (bytes.empty() || (returned.value < 0 && returned.error != EAGAIN)) return nullptr;
-    std::memcpy(to, bytes.data(), bytes.size());
   }
+  if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
   to[bytes.size()] = '\0';
   return to;
 }
 
 bool RemoteStream::line(std::string& text, int end) noexcept {
-  call(ForwardedCall::lock);
   ForwardedBytes piece;
-  do {
+  if (use_loan([&](auto unread) { return take_line(unread, SIZE_MAX, end, piece); })) {
+    text.assign(reinterpret_cast<const char*>(piece.data()), piece.size());
+    return true;
+  }
+  const auto append = [&](ForwardedCall what) {
     piece.clear();
-    ask(ForwardedCall::line, static_cast<std::int64_t>(forwarded_bytes_most), end, piece);
+    const Returned returned = ask(what, static_cast<std::int64_t>(forwarded_bytes_most), end, piece);
     text.append(reinterpret_cast<const char*>(piece.data()), piece.size());
-  } while (piece.size() == forwarded_bytes_most && piece.back() != static_cast<std::byte>(end));
-  call(ForwardedCall::unlock);
+    return has_locked(what, returned);
+  };
+  if (append(ForwardedCall::long_line)) {
+    do {
+      append(ForwardedCall::line);
+    } while (piece.size() == forwarded_bytes_most && piece.back() != static_cast<std::byte>(end));
+    call(ForwardedCall::unlock);
+  }
   return !text.empty();
 }
 
@@ -267,15 +410,42 @@ int RemoteStream::print(const char* format, va_list arguments, int flag) noexcep
 /// One byte at a time: how many a number has is known when the next one has been seen, and that goes back.
 ssize_t RemoteStream::read_one(void* self, char* to, std::size_t /*bytes*/) {
   auto& stream = *static_cast<RemoteStream*>(self);
-  const std::int64_t next = stream.call(ForwardedCall::get);
+  const int next = stream.get();
   if (next != EOF) {
     *to = static_cast<char>(next);
     return 1;
   }
-  return stream.call(ForwardedCall::failed) != 0 ? -1 : 0;
+  return stream.has_failed() ? -1 : 0;
+}
+
+/// \returns nothing where the loan does not hold as much as the format takes, or others have used it
+/// meanwhile: what has been assigned then will be again. Formats that allocate are not tried so.
+std::optional<int> RemoteStream::scan_loan(const char* format, va_list arguments) noexcept {
+  if (std::strchr(format, 'm') != nullptr) return std::nullopt;
+  std::optional<Borrowed::Copy> copy;
+  {
+    const SignalSection section;
+    copy = borrowed(stream_).copy(::pthread_self());
+  }
+  if (!copy.has_value()) return std::nullopt;
+  FILE* const local = ::fmemopen(copy->bytes.data(), copy->bytes.size(), "r");
+  if (local == nullptr) return std::nullopt;
+  const int count = ::vfscanf(local, format, arguments);
+  const long used = ::ftell(local);
+  const bool is_whole = ::getc(local) != EOF;
+  ::fclose(local);
+  if (!is_whole || used < 0) return std::nullopt;
+  const SignalSection section;
+  if (!borrowed(stream_).take(::pthread_self(), *copy, static_cast<std::size_t>(used))) return std::nullopt;
+  return count;
 }
 
 int RemoteStream::scan(const char* format, va_list arguments) noexcept {
+  va_list again;
+  va_copy(again, arguments);
+  const std::optional<int> scanned = scan_loan(format, again);
+  va_end(again);
+  if (scanned.has_value()) return *scanned;
   const cookie_io_functions_t functions{
       .read = &RemoteStream::read_one, .write = nullptr, .seek = nullptr, .close = nullptr};
   FILE* const local = ::fopencookie(this, "r", functions);
@@ -283,8 +453,7 @@ int RemoteStream::scan(const char* format, va_list arguments) noexcept {
   ::setvbuf(local, nullptr, _IONBF, 0);
   call(ForwardedCall::lock);
   const int count = ::vfscanf(local, format, arguments);
-  if (local->_IO_read_ptr < local->_IO_read_end)
-    call(ForwardedCall::unget, static_cast<unsigned char>(*local->_IO_read_ptr));
+  if (local->_IO_read_ptr < local->_IO_read_end) unget(static_cast<unsigned char>(*local->_IO_read_ptr));
   call(ForwardedCall::unlock);
   ::fclose(local);
   return count;

@@ -23,9 +23,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
 
 #include "posix/forwarding.hpp"
+#include "posix/loans.hpp"
 #include "posix/streams.hpp"
 
 namespace craton::posix {
@@ -48,6 +50,9 @@ inline void send_what_waits() noexcept {
     send_all_that_waits();
 }
 
+/// What this rank has of another's stream. It stays where it is. Any thread.
+Borrowed& borrowed(FILE* stream) noexcept;
+
 /// A stream for which is_elsewhere() holds, for the length of a call.
 class RemoteStream {
  public:
@@ -57,10 +62,15 @@ class RemoteStream {
   /// One that needs no bytes, when what waits for the stream is there. \returns what it has returned there
   std::int64_t call(ForwardedCall what, std::int64_t first = 0, std::int64_t second = 0) noexcept;
 
-  // As the C library's, with memory of the program's.
+  // As the C library's, with memory of the program's. From a loan where there is one that has enough.
   std::size_t write(const void* from, std::size_t bytes) noexcept;
   std::size_t read(void* to, std::size_t bytes) noexcept;
   int put(int character) noexcept;
+  int get() noexcept;
+  int unget(int character) noexcept;
+  /// feof() and ferror()
+  bool is_at_end() noexcept;
+  bool has_failed() noexcept;
   char* line(char* to, int most) noexcept;
   /// \param flag of what was built with _FORTIFY_SOURCE
   int print(const char* format, va_list arguments, int flag = 0) noexcept;
@@ -79,6 +89,10 @@ class RemoteStream {
                    ForwardedBytes& bytes) noexcept;
   friend class WriteBehind;
   void mirror(const Returned& returned) noexcept;
+  bool flag(int flag, ForwardedCall what) noexcept;
+  template <typename Take>
+  bool use_loan(const Take& take) noexcept;
+  std::optional<int> scan_loan(const char* format, va_list arguments) noexcept;
   static ssize_t read_one(void* self, char* to, std::size_t bytes);
 
   FILE* const stream_;

@@ -20,6 +20,7 @@
 #include "posix/allocation.hpp"
 #include "posix/descriptors.hpp"
 #include "posix/kernel_memory.hpp"
+#include "posix/lent_streams.hpp"
 #include "posix/remote_files.hpp"
 #include "posix/streams.hpp"
 
@@ -38,6 +39,7 @@ int __isoc99_scanf(const char* format, ...);
 int __isoc99_vfscanf(FILE* stream, const char* format, va_list arguments);
 int __isoc99_vfwscanf(FILE* stream, const wchar_t* format, va_list arguments);
 int __isoc99_vscanf(const char* format, va_list arguments);
+int _IO_getc(FILE* stream);
 int __uflow(FILE* stream);
 int __overflow(FILE* stream, int character);
 ssize_t __getdelim(char** line, std::size_t* room, int delimiter, FILE* stream);
@@ -72,6 +74,8 @@ using craton::posix::piece_bytes;
 using craton::posix::PrivateBuffer;
 using craton::posix::RemoteStream;
 using craton::posix::shared_program;
+using craton::posix::StreamUse;
+using craton::posix::UnlockedStreamUse;
 
 /// A stream's lock, held over several calls that look like one.
 class StreamLock {
@@ -142,6 +146,7 @@ ssize_t read_line(char** line, std::size_t* room, int delimiter, FILE* stream) {
                ? give_line(line, room, text.c_str(), text.size())
                : -1;
   }
+  const StreamUse use(stream);
   char* own = nullptr;
   std::size_t own_room = 0;
   ssize_t length = CRATON_REAL(getdelim)(&own, &own_room, delimiter, stream);
@@ -160,6 +165,14 @@ void check_own(FILE* stream, const char* function) noexcept {
 void check_own(DIR* stream, const char* function) noexcept {
   if (craton::posix::stream_memory().is_foreign(stream)) [[unlikely]]
     craton::posix::refuse_foreign_stream(stream, function);
+}
+
+int get_character(FILE* stream, const char* function) {
+  if (is_elsewhere(stream)) [[unlikely]]
+    return RemoteStream(stream, function).get();
+  if (!craton::posix::may_be_lent(stream)) return CRATON_REAL(fgetc)(stream);
+  const StreamUse use(stream);  // which takes the lock: once is enough
+  return CRATON_REAL(fgetc_unlocked)(stream);
 }
 
 int put_text(const char* text, FILE* stream, const char* function) {
@@ -204,6 +217,7 @@ auto open_number(int number, const char* function, Make make) {
   [[gnu::visibility("default")]] int name(FILE* stream) {                   \
     if (is_elsewhere(stream)) [[unlikely]]                                  \
       return static_cast<int>(RemoteStream(stream, #name).call(forwarded)); \
+    { const StreamUse use(stream); }                                        \
     const ClosingDescriptor closing(stream->_fileno);                       \
     return CRATON_REAL(name)(stream);                                       \
   }
@@ -211,15 +225,23 @@ auto open_number(int number, const char* function, Make make) {
 #define CRATON_REOPENER(name)                                                                   \
   [[gnu::visibility("default")]] FILE* name(const char* path, const char* mode, FILE* stream) { \
     check_own(stream, #name);                                                                   \
+    { const StreamUse use(stream); }                                                            \
     const int number = stream->_fileno;                                                         \
     FILE* const opened = CRATON_REAL(name)(Name(path), Name(mode), stream);                     \
     craton::posix::descriptor_replaced(number);                                                 \
     return opened;                                                                              \
   }
+// One of a directory, which must be this rank's.
+#define CRATON_OWN_DIRECTORY(type, name, parameters, arguments) \
+  [[gnu::visibility("default")]] type name parameters {         \
+    check_own(stream, #name);                                   \
+    return CRATON_REAL(name) arguments;                         \
+  }
 // One that must be this rank's.
 #define CRATON_OWN_STREAM(type, name, parameters, arguments) \
   [[gnu::visibility("default")]] type name parameters {      \
     check_own(stream, #name);                                \
+    const StreamUse use(stream);                             \
     return CRATON_REAL(name) arguments;                      \
   }
 // One that is forwarded where it is another rank's.
@@ -227,7 +249,23 @@ auto open_number(int number, const char* function, Make make) {
   [[gnu::visibility("default")]] type name parameters {                \
     if (is_elsewhere(stream)) [[unlikely]]                             \
       return static_cast<type>(RemoteStream(stream, #name).forwarded); \
+    const StreamUse use(stream);                                       \
     return CRATON_REAL(name) arguments;                                \
+  }
+// Likewise, without the stream's lock.
+#define CRATON_UNLOCKED_STREAM(type, name, parameters, forwarded, arguments) \
+  [[gnu::visibility("default")]] type name parameters {                      \
+    if (is_elsewhere(stream)) [[unlikely]]                                   \
+      return static_cast<type>(RemoteStream(stream, #name).forwarded);       \
+    const UnlockedStreamUse use(stream);                                     \
+    return CRATON_REAL(name) arguments;                                      \
+  }
+// Likewise, which neither needs nor changes what the stream has read ahead.
+#define CRATON_STREAM_STATE(type, name, parameters, forwarded, arguments) \
+  [[gnu::visibility("default")]] type name parameters {                   \
+    if (is_elsewhere(stream)) [[unlikely]]                                \
+      return static_cast<type>(RemoteStream(stream, #name).forwarded);    \
+    return CRATON_REAL(name) arguments;                                   \
   }
 // NOLINTEND(bugprone-macro-parentheses)
 
@@ -251,15 +289,16 @@ CRATON_REOPENER(freopen64)
 CRATON_CLOSER(fclose, Call::close)
 CRATON_CLOSER(pclose, Call::close_command)
 CRATON_STREAM(int, fflush, (FILE * stream), call(Call::flush), (stream))
-CRATON_STREAM(int, fflush_unlocked, (FILE * stream), call(Call::flush), (stream))
-CRATON_STREAM(int, fileno, (FILE * stream), number(), (stream))
-CRATON_STREAM(int, fileno_unlocked, (FILE * stream), number(), (stream))
+CRATON_UNLOCKED_STREAM(int, fflush_unlocked, (FILE * stream), call(Call::flush), (stream))
+CRATON_STREAM_STATE(int, fileno, (FILE * stream), number(), (stream))
+CRATON_STREAM_STATE(int, fileno_unlocked, (FILE * stream), number(), (stream))
 
 /// The C library takes a buffer of its own instead of one that its system calls could fail on.
 [[gnu::visibility("default")]] int setvbuf(FILE* stream, char* buffer, int mode, std::size_t bytes) {
   if (is_elsewhere(stream)) [[unlikely]]
     return static_cast<int>(
         RemoteStream(stream, "setvbuf").call(Call::buffer, mode, static_cast<std::int64_t>(bytes)));
+  const StreamUse use(stream);
   if (stream == stdout) craton::posix::is_output_chosen.store(true, std::memory_order_relaxed);
   return CRATON_REAL(setvbuf)(stream, may_fault(buffer) ? nullptr : buffer, mode, bytes);
 }
@@ -279,6 +318,7 @@ CRATON_STREAM(int, fileno_unlocked, (FILE * stream), number(), (stream))
   std::size_t bytes = 0;
   if (is_elsewhere(stream)) [[unlikely]]
     return items(size, count, bytes) ? RemoteStream(stream, "fwrite").write(from, bytes) / size : 0;
+  const StreamUse use(stream);
   if (!may_fault(from) || !items(size, count, bytes)) return CRATON_REAL(fwrite)(from, size, count, stream);
   const StreamLock lock(stream);
   const std::size_t written = write_unlocked(static_cast<const char*>(from), bytes, stream);
@@ -290,6 +330,7 @@ CRATON_STREAM(int, fileno_unlocked, (FILE * stream), number(), (stream))
   std::size_t bytes = 0;
   if (is_elsewhere(stream)) [[unlikely]]
     return items(size, count, bytes) ? RemoteStream(stream, "fwrite_unlocked").write(from, bytes) / size : 0;
+  const UnlockedStreamUse use(stream);
   if (!may_fault(from) || !items(size, count, bytes))
     return CRATON_REAL(fwrite_unlocked)(from, size, count, stream);
   const std::size_t written = write_unlocked(static_cast<const char*>(from), bytes, stream);
@@ -301,6 +342,7 @@ CRATON_STREAM(int, fileno_unlocked, (FILE * stream), number(), (stream))
   std::size_t bytes = 0;
   if (is_elsewhere(stream)) [[unlikely]]
     return items(size, count, bytes) ? RemoteStream(stream, "fread").read(to, bytes) / size : 0;
+  const StreamUse use(stream);
   if (!may_fault(to) || !items(size, count, bytes)) return CRATON_REAL(fread)(to, size, count, stream);
   const StreamLock lock(stream);
   const std::size_t got = read_unlocked(static_cast<char*>(to), bytes, stream);
@@ -312,6 +354,7 @@ CRATON_STREAM(int, fileno_unlocked, (FILE * stream), number(), (stream))
   std::size_t bytes = 0;
   if (is_elsewhere(stream)) [[unlikely]]
     return items(size, count, bytes) ? RemoteStream(stream, "fread_unlocked").read(to, bytes) / size : 0;
+  const UnlockedStreamUse use(stream);
   if (!may_fault(to) || !items(size, count, bytes))
     return CRATON_REAL(fread_unlocked)(to, size, count, stream);
   const std::size_t got = read_unlocked(static_cast<char*>(to), bytes, stream);
@@ -337,6 +380,7 @@ CRATON_STREAM(int, fileno_unlocked, (FILE * stream), number(), (stream))
 [[gnu::visibility("default")]] int fputs(const char* text, FILE* stream) {
   if (is_elsewhere(stream)) [[unlikely]]
     return put_text(text, stream, "fputs");
+  const StreamUse use(stream);
   if (!may_fault(text)) return CRATON_REAL(fputs)(text, stream);
   const std::size_t bytes = std::strlen(text);
   const StreamLock lock(stream);
@@ -346,6 +390,7 @@ CRATON_STREAM(int, fileno_unlocked, (FILE * stream), number(), (stream))
 [[gnu::visibility("default")]] int fputs_unlocked(const char* text, FILE* stream) {
   if (is_elsewhere(stream)) [[unlikely]]
     return put_text(text, stream, "fputs_unlocked");
+  const UnlockedStreamUse use(stream);
   if (!may_fault(text)) return CRATON_REAL(fputs_unlocked)(text, stream);
   const std::size_t bytes = std::strlen(text);
   return write_unlocked(text, bytes, stream) == bytes ? 1 : EOF;
@@ -362,12 +407,12 @@ CRATON_STREAM(int, fileno_unlocked, (FILE * stream), number(), (stream))
 }
 
 CRATON_STREAM(char*, fgets, (char* line, int most, FILE* stream), line(line, most), (line, most, stream))
-CRATON_STREAM(char*, fgets_unlocked, (char* line, int most, FILE* stream), line(line, most),
-              (line, most, stream))
+CRATON_UNLOCKED_STREAM(char*, fgets_unlocked, (char* line, int most, FILE* stream), line(line, most),
+                       (line, most, stream))
 CRATON_STREAM(char*, __fgets_chk, (char* line, std::size_t room, int most, FILE* stream),
               line(line, checked(room, most)), (line, room, most, stream))
-CRATON_STREAM(char*, __fgets_unlocked_chk, (char* line, std::size_t room, int most, FILE* stream),
-              line(line, checked(room, most)), (line, room, most, stream))
+CRATON_UNLOCKED_STREAM(char*, __fgets_unlocked_chk, (char* line, std::size_t room, int most, FILE* stream),
+                       line(line, checked(room, most)), (line, room, most, stream))
 
 [[gnu::visibility("default")]] ssize_t getdelim(char** line, std::size_t* room, int delimiter, FILE* stream) {
   return read_line(line, room, delimiter, stream);
@@ -384,15 +429,24 @@ CRATON_STREAM(char*, __fgets_unlocked_chk, (char* line, std::size_t room, int mo
 
 CRATON_STREAM(int, fputc, (int character, FILE* stream), put(character), (character, stream))
 CRATON_STREAM(int, putc, (int character, FILE* stream), put(character), (character, stream))
-CRATON_STREAM(int, putc_unlocked, (int character, FILE* stream), put(character), (character, stream))
-CRATON_STREAM(int, fputc_unlocked, (int character, FILE* stream), put(character), (character, stream))
-CRATON_STREAM(int, __overflow, (FILE * stream, int character), put(character), (stream, character))
-CRATON_STREAM(int, fgetc, (FILE * stream), call(Call::get), (stream))
-CRATON_STREAM(int, getc, (FILE * stream), call(Call::get), (stream))
-CRATON_STREAM(int, getc_unlocked, (FILE * stream), call(Call::get), (stream))
-CRATON_STREAM(int, fgetc_unlocked, (FILE * stream), call(Call::get), (stream))
-CRATON_STREAM(int, __uflow, (FILE * stream), call(Call::get), (stream))
-CRATON_STREAM(int, ungetc, (int character, FILE* stream), call(Call::unget, character), (character, stream))
+CRATON_UNLOCKED_STREAM(int, putc_unlocked, (int character, FILE* stream), put(character), (character, stream))
+CRATON_UNLOCKED_STREAM(int, fputc_unlocked, (int character, FILE* stream), put(character),
+                       (character, stream))
+CRATON_UNLOCKED_STREAM(int, __overflow, (FILE * stream, int character), put(character), (stream, character))
+[[gnu::visibility("default")]] int fgetc(FILE* stream) {
+  return get_character(stream, "fgetc");
+}
+[[gnu::visibility("default")]] int getc(FILE* stream) {
+  return get_character(stream, "getc");
+}
+/// In programs built before glibc 2.28.
+[[gnu::visibility("default")]] int _IO_getc(FILE* stream) {
+  return get_character(stream, "_IO_getc");
+}
+CRATON_UNLOCKED_STREAM(int, getc_unlocked, (FILE * stream), get(), (stream))
+CRATON_UNLOCKED_STREAM(int, fgetc_unlocked, (FILE * stream), get(), (stream))
+CRATON_UNLOCKED_STREAM(int, __uflow, (FILE * stream), get(), (stream))
+CRATON_STREAM(int, ungetc, (int character, FILE* stream), unget(character), (character, stream))
 
 [[gnu::visibility("default")]] int getchar() {
   return getc(stdin);
@@ -427,6 +481,7 @@ CRATON_STREAM(int, __vfprintf_chk, (FILE * stream, int flag, const char* format,
 [[gnu::visibility("default")]] int vfscanf(FILE* stream, const char* format, va_list arguments) {
   if (is_elsewhere(stream)) [[unlikely]]
     return RemoteStream(stream, "fscanf").scan(format, arguments);
+  const StreamUse use(stream);
   return CRATON_REAL(__isoc99_vfscanf)(stream, format, arguments);
 }
 [[gnu::visibility("default")]] int vscanf(const char* format, va_list arguments) {
@@ -463,12 +518,12 @@ CRATON_STREAM(void, rewind, (FILE * stream), call(Call::rewind), (stream))
 CRATON_STREAM(int, fgetpos, (FILE * stream, fpos_t* position), position(position), (stream, position))
 CRATON_STREAM(int, fsetpos, (FILE * stream, const fpos_t* position),
               call(Call::seek, position->__pos, SEEK_SET), (stream, position))
-CRATON_STREAM(int, feof, (FILE * stream), call(Call::at_end), (stream))
-CRATON_STREAM(int, feof_unlocked, (FILE * stream), call(Call::at_end), (stream))
-CRATON_STREAM(int, ferror, (FILE * stream), call(Call::failed), (stream))
-CRATON_STREAM(int, ferror_unlocked, (FILE * stream), call(Call::failed), (stream))
-CRATON_STREAM(void, clearerr, (FILE * stream), call(Call::clear), (stream))
-CRATON_STREAM(void, clearerr_unlocked, (FILE * stream), call(Call::clear), (stream))
+CRATON_STREAM_STATE(int, feof, (FILE * stream), is_at_end(), (stream))
+CRATON_STREAM_STATE(int, feof_unlocked, (FILE * stream), is_at_end(), (stream))
+CRATON_STREAM_STATE(int, ferror, (FILE * stream), has_failed(), (stream))
+CRATON_STREAM_STATE(int, ferror_unlocked, (FILE * stream), has_failed(), (stream))
+CRATON_STREAM_STATE(void, clearerr, (FILE * stream), call(Call::clear), (stream))
+CRATON_STREAM_STATE(void, clearerr_unlocked, (FILE * stream), call(Call::clear), (stream))
 [[gnu::visibility("default")]] void flockfile(FILE* stream) {
   if (is_elsewhere(stream)) [[unlikely]] {
     RemoteStream(stream, "flockfile").call(Call::lock);
@@ -476,14 +531,17 @@ CRATON_STREAM(void, clearerr_unlocked, (FILE * stream), call(Call::clear), (stre
   }
   craton::posix::stream_memory().note_locked(stream);
   CRATON_REAL(flockfile)(stream);
+  const UnlockedStreamUse use(stream);
 }
 [[gnu::visibility("default")]] int ftrylockfile(FILE* stream) {
   if (is_elsewhere(stream)) [[unlikely]]
     return static_cast<int>(RemoteStream(stream, "ftrylockfile").call(Call::try_lock));
   craton::posix::stream_memory().note_locked(stream);
-  return CRATON_REAL(ftrylockfile)(stream);
+  const int got = CRATON_REAL(ftrylockfile)(stream);
+  if (got == 0) const UnlockedStreamUse use(stream);
+  return got;
 }
-CRATON_STREAM(void, funlockfile, (FILE * stream), call(Call::unlock), (stream))
+CRATON_STREAM_STATE(void, funlockfile, (FILE * stream), call(Call::unlock), (stream))
 
 // ---- Wide characters, which are not forwarded
 
@@ -499,6 +557,7 @@ CRATON_OWN_STREAM(int, vfwprintf, (FILE * stream, const wchar_t* format, va_list
                   (stream, format, arguments))
 [[gnu::visibility("default")]] int vfwscanf(FILE* stream, const wchar_t* format, va_list arguments) {
   check_own(stream, "fwscanf");
+  const StreamUse use(stream);
   return CRATON_REAL(__isoc99_vfwscanf)(stream, format, arguments);
 }
 
@@ -517,16 +576,16 @@ CRATON_OWN_STREAM(int, vfwprintf, (FILE * stream, const wchar_t* format, va_list
   const OpeningStream opening;
   return open_number(number, "fdopendir", [](int own) { return CRATON_REAL(fdopendir)(own); });
 }
-CRATON_OWN_STREAM(dirent*, readdir, (DIR * stream), (stream))
-CRATON_OWN_STREAM(dirent64*, readdir64, (DIR * stream), (stream))
+CRATON_OWN_DIRECTORY(dirent*, readdir, (DIR * stream), (stream))
+CRATON_OWN_DIRECTORY(dirent64*, readdir64, (DIR * stream), (stream))
 [[gnu::visibility("default")]] int closedir(DIR* stream) {
   check_own(stream, "closedir");
   const ClosingDescriptor closing(CRATON_REAL(dirfd)(stream));
   return CRATON_REAL(closedir)(stream);
 }
-CRATON_OWN_STREAM(void, rewinddir, (DIR * stream), (stream))
-CRATON_OWN_STREAM(long, telldir, (DIR * stream), (stream))
-CRATON_OWN_STREAM(void, seekdir, (DIR * stream, long position), (stream, position))
-CRATON_OWN_STREAM(int, dirfd, (DIR * stream), (stream))
+CRATON_OWN_DIRECTORY(void, rewinddir, (DIR * stream), (stream))
+CRATON_OWN_DIRECTORY(long, telldir, (DIR * stream), (stream))
+CRATON_OWN_DIRECTORY(void, seekdir, (DIR * stream, long position), (stream, position))
+CRATON_OWN_DIRECTORY(int, dirfd, (DIR * stream), (stream))
 
 }  // extern "C"

@@ -49,27 +49,11 @@ bool reserve(std::uintptr_t base, std::size_t bytes) noexcept {
   return false;
 }
 
-/// Takes a stream's lock, if nobody has it or keeps it for longer than it takes to print.
-bool lock_if_soon(FILE* stream) noexcept {
-  constexpr int looks_most = 20;
-  for (int look = 0; look < looks_most; ++look) {
-    if (::ftrylockfile(stream) == 0) return true;
-    const timespec moment{.tv_sec = 0, .tv_nsec = 500'000};
-    ::nanosleep(&moment, nullptr);
-  }
-  return false;
-}
-
 }  // namespace
 
 constinit thread_local int OpeningStream::depth = 0;
 
-StreamMemory& stream_memory() noexcept {
-  // Never destroyed: streams are closed until the process is gone.
-  alignas(StreamMemory) static std::byte memory[sizeof(StreamMemory)];
-  static auto* const made = new (memory) StreamMemory;
-  return *made;
-}
+constinit KeptStreamMemory kept_stream_memory;
 
 void StreamMemory::share(space::Agreement& agreement, fabric::Rank rank) {
   for (const std::uintptr_t base : candidate_bases) {
@@ -124,11 +108,22 @@ FILE* adopt_stream(FILE* stream) noexcept {
   return stream;
 }
 
+bool lock_if_soon(FILE* stream) noexcept {
+  constexpr int looks_most = 20;
+  for (int look = 0; look < looks_most; ++look) {
+    if (::ftrylockfile(stream) == 0) return true;
+    const timespec moment{.tv_sec = 0, .tv_nsec = 500'000};
+    ::nanosleep(&moment, nullptr);
+  }
+  return false;
+}
+
 void flush_streams_at_end() noexcept {
   ::_IO_list_lock();
   for (_IO_iter* at = ::_IO_iter_begin(); at != ::_IO_iter_end(); at = ::_IO_iter_next(at)) {
     FILE* const stream = ::_IO_iter_file(at);
-    if (::__fpending(stream) == 0) continue;
+    const bool reads_ahead = stream->_IO_read_ptr < stream->_IO_read_end;
+    if (::__fpending(stream) == 0 && !reads_ahead) continue;
     const bool is_locked = lock_if_soon(stream);
     static_cast<void>(::fflush_unlocked(stream));
     if (is_locked) ::funlockfile(stream);

@@ -47,6 +47,16 @@ class StreamMemory {
     return reinterpret_cast<std::uintptr_t>(address) - base_ < bytes_ && !owns(address);
   }
   fabric::Rank owner(const void* address) const noexcept;
+  static constexpr std::size_t files_most = 16384;
+  /// Of a FILE of this rank's; others have a place as well.
+  std::size_t index_of(const void* stream) const noexcept {
+    return static_cast<std::size_t>(static_cast<const std::byte*>(stream) - own_) / file_block_bytes %
+           files_most;
+  }
+  /// Whose index it is, where there is one.
+  FILE* stream_at(std::size_t index) const noexcept {
+    return reinterpret_cast<FILE*>(own_ + index * file_block_bytes);
+  }
   /// A thread has locked it, of whichever rank: what others write to it must not wait anywhere, where whoever
   /// has the lock may wait for them.
   void note_locked(const void* stream) noexcept {
@@ -66,12 +76,6 @@ class StreamMemory {
   };
 
   static constexpr std::size_t file_block_bytes = 1024;
-  static constexpr std::size_t files_most = 16384;
-  /// Of a FILE; others have a place as well.
-  std::size_t index_of(const void* stream) const noexcept {
-    return static_cast<std::size_t>(static_cast<const std::byte*>(stream) - own_) / file_block_bytes %
-           files_most;
-  }
 
   std::uintptr_t base_ = 0;
   std::size_t bytes_ = 0;  ///< of all ranks
@@ -83,7 +87,16 @@ class StreamMemory {
   Blocks directories_{.block_bytes = std::size_t{64} * 1024, .next = nullptr, .end = nullptr, .free = {}};
 };
 
-StreamMemory& stream_memory() noexcept;
+/// Never destroyed: streams are closed until the process is gone.
+union KeptStreamMemory {
+  constexpr KeptStreamMemory() : memory() {}
+  ~KeptStreamMemory() {}
+  StreamMemory memory;
+};
+extern KeptStreamMemory kept_stream_memory;
+inline StreamMemory& stream_memory() noexcept {
+  return kept_stream_memory.memory;
+}
 
 /// While one exists, what the C library allocates on this thread is a stream.
 class OpeningStream {
@@ -107,7 +120,12 @@ class OpeningStream {
 /// \returns the stream; null stays
 FILE* adopt_stream(FILE* stream) noexcept;
 
-/// Writes what the streams of this process still hold, as exit() does: without waiting long for one that
+/// Takes a stream's lock, if nobody has it or keeps it for longer than it takes to print. For the program's
+/// end. \returns whether it has
+bool lock_if_soon(FILE* stream) noexcept;
+
+/// Writes what the streams of this process still hold, and moves files back to where the program has read to,
+/// as exit() does: without waiting long for one that
 /// another thread is using, for it may do so for ever, in a read from a terminal say.
 void flush_streams_at_end() noexcept;
 

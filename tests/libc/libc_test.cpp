@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "launched_job.hpp"
+#include "shell.hpp"
 
 namespace craton::job {
 namespace {
@@ -157,16 +158,15 @@ INSTANTIATE_TEST_SUITE_P(All, ForeignUnit,
 #ifdef CRATON_HAVE_OPENMP_ROOM
 INSTANTIATE_TEST_SUITE_P(
     Regions, SharedProgram,
-    testing::Combine(testing::Values(Case{"transfers_openmp"}, Case{"names_openmp"},
-                                     Case{"structures_openmp"}, Case{"stdio_openmp"},
-                                     Case{"open_files_openmp"}, Case{"forwarded_openmp"},
-                                     Case{"file_streams_openmp"}, Case{"environment_openmp"},
-                                     Case{"region_ends_openmp", "exit3"}, Case{"region_ends_openmp", "exit0"},
-                                     Case{"region_ends_openmp", "_exit4"},
-                                     Case{"region_ends_openmp", "first-exit5"},
-                                     Case{"region_ends_openmp", "first-_exit6"},
-                                     Case{"region_ends_openmp", "abort", aborted}),
-                     testing::Bool()),
+    testing::Combine(
+        testing::Values(Case{"transfers_openmp"}, Case{"names_openmp"}, Case{"structures_openmp"},
+                        Case{"stdio_openmp"}, Case{"open_files_openmp"}, Case{"forwarded_openmp"},
+                        Case{"lent_streams_openmp"}, Case{"file_streams_openmp"}, Case{"environment_openmp"},
+                        Case{"region_ends_openmp", "exit3"}, Case{"region_ends_openmp", "exit0"},
+                        Case{"region_ends_openmp", "_exit4"}, Case{"region_ends_openmp", "first-exit5"},
+                        Case{"region_ends_openmp", "first-_exit6"},
+                        Case{"region_ends_openmp", "abort", aborted}),
+        testing::Bool()),
     name_of);
 INSTANTIATE_TEST_SUITE_P(RegionsOfOneNode, SharedProgram,
                          testing::Combine(testing::Values(Case{"descriptors_openmp", "calls"},
@@ -222,20 +222,48 @@ TEST_P(StandardInput, IsReadByAllRanks) {
   EXPECT_EQ(job.output(), "input: 0 failures\n") << job.error();
 }
 
-/// Likewise.
-class Forwarded : public testing::TestWithParam<bool> {};
-
-TEST_P(Forwarded, BySeveralThreadsOfARank) {
+TEST_P(StandardInput, IsReadByLinesOfAllThreadsAtOnce) {
   std::vector<std::string> arguments{
-      "-n", "2", "--threads", "2", "--share=yes", "--", program("forwarded_openmp")};
+      "-n", "2", "--threads", "2", "--share=yes", "--", program("lent_streams_openmp"), "lines"};
   if (GetParam()) arguments.insert(arguments.begin(), "--isolate-nodes");
   LaunchedJob job(arguments);
+  std::string input;
+  for (std::size_t i = 0; i < 1500; ++i)
+    input += std::to_string(i) + " " + std::to_string(i) + (i % 5 == 0 ? " and so on, and so on\n" : "\n");
+  job.write_input(input);
+  job.close_input();
   EXPECT_EQ(finish_clean(job), 0) << job.error();
-  EXPECT_EQ(job.output(), "forwarded: 0 failures\n") << job.error();
+  EXPECT_EQ(job.output(), "lines: 0 failures\n") << job.error();
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Forwarded, testing::Bool(),
-                         [](const auto& param) { return param.param ? "isolated" : "one_node"; });
+TEST_P(StandardInput, IsLeftWhereItHasBeenReadTo) {
+  const std::string run = std::string(CRATON_COMMAND) + (GetParam() ? " run --isolate-nodes" : " run") +
+                          " -n 2 --share=yes -- " + program("lent_streams_openmp") + " rest";
+  const test::Ran ran = test::run_in_shell("file=$(mktemp) && seq 0 5000 > $file && (" + run +
+                                           " && head -n 1) < $file; code=$?; rm $file; exit $code");
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_EQ(ran.output, "rest: 0 failures\n5\n");
+}
+
+/// Likewise.
+class Forwarded : public testing::TestWithParam<std::tuple<const char*, bool>> {};
+
+TEST_P(Forwarded, BySeveralThreadsOfARank) {
+  const auto& [name, isolated] = GetParam();
+  std::vector<std::string> arguments{
+      "-n", "2", "--threads", "2", "--share=yes", "--", program(name + std::string("_openmp"))};
+  if (isolated) arguments.insert(arguments.begin(), "--isolate-nodes");
+  LaunchedJob job(arguments);
+  EXPECT_EQ(finish_clean(job), 0) << job.error();
+  EXPECT_EQ(job.output(), name + std::string(": 0 failures\n")) << job.error();
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Forwarded,
+                         testing::Combine(testing::Values("forwarded", "lent_streams"), testing::Bool()),
+                         [](const auto& param) {
+                           return std::get<0>(param.param) +
+                                  std::string(std::get<1>(param.param) ? "_isolated" : "_one_node");
+                         });
 INSTANTIATE_TEST_SUITE_P(All, StandardInput, testing::Bool(),
                          [](const auto& param) { return param.param ? "isolated" : "one_node"; });
 #endif
