@@ -4,7 +4,7 @@
 /// Each use of a stream that can be read and whose owner this rank is comes through here: with the stream's
 /// lock, which the C library's function would take anyway, or without it where the program calls one that
 /// takes none. What the headers have inline (getc_unlocked() say) finds an empty buffer while a loan is out,
-/// and calls a function. What uses the stream inside of the C library (getw() say) finds one as well, and
+/// and calls a function. What uses the stream inside of the C library (getwchar() say) finds one as well, and
 /// reads on: the job ends with a message then, at the next use.
 ///
 /// Threads: any of the program, and those that serve other ranks. Blocks until a loan is back.

@@ -448,6 +448,13 @@ CRATON_UNLOCKED_STREAM(int, fgetc_unlocked, (FILE * stream), get(), (stream))
 CRATON_UNLOCKED_STREAM(int, __uflow, (FILE * stream), get(), (stream))
 CRATON_STREAM(int, ungetc, (int character, FILE* stream), unget(character), (character, stream))
 
+[[gnu::visibility("default")]] int getw(FILE* stream) {
+  int word = 0;
+  return fread(&word, sizeof word, 1, stream) == 1 ? word : EOF;
+}
+[[gnu::visibility("default")]] int putw(int word, FILE* stream) {
+  return fwrite(&word, sizeof word, 1, stream) == 1 ? 0 : EOF;
+}
 [[gnu::visibility("default")]] int getchar() {
   return getc(stdin);
 }
@@ -548,11 +555,17 @@ CRATON_STREAM_STATE(void, funlockfile, (FILE * stream), call(Call::unlock), (str
 CRATON_OWN_STREAM(int, fwide, (FILE * stream, int mode), (stream, mode))
 CRATON_OWN_STREAM(wint_t, fgetwc, (FILE * stream), (stream))
 CRATON_OWN_STREAM(wint_t, getwc, (FILE * stream), (stream))
+CRATON_OWN_STREAM(wint_t, fgetwc_unlocked, (FILE * stream), (stream))
+CRATON_OWN_STREAM(wint_t, getwc_unlocked, (FILE * stream), (stream))
 CRATON_OWN_STREAM(wint_t, ungetwc, (wint_t character, FILE* stream), (character, stream))
 CRATON_OWN_STREAM(wint_t, fputwc, (wchar_t character, FILE* stream), (character, stream))
 CRATON_OWN_STREAM(wint_t, putwc, (wchar_t character, FILE* stream), (character, stream))
+CRATON_OWN_STREAM(wint_t, fputwc_unlocked, (wchar_t character, FILE* stream), (character, stream))
+CRATON_OWN_STREAM(wint_t, putwc_unlocked, (wchar_t character, FILE* stream), (character, stream))
 CRATON_OWN_STREAM(wchar_t*, fgetws, (wchar_t * line, int most, FILE* stream), (line, most, stream))
+CRATON_OWN_STREAM(wchar_t*, fgetws_unlocked, (wchar_t * line, int most, FILE* stream), (line, most, stream))
 CRATON_OWN_STREAM(int, fputws, (const wchar_t* text, FILE* stream), (text, stream))
+CRATON_OWN_STREAM(int, fputws_unlocked, (const wchar_t* text, FILE* stream), (text, stream))
 CRATON_OWN_STREAM(int, vfwprintf, (FILE * stream, const wchar_t* format, va_list arguments),
                   (stream, format, arguments))
 [[gnu::visibility("default")]] int vfwscanf(FILE* stream, const wchar_t* format, va_list arguments) {

@@ -125,7 +125,7 @@ void flush_streams_at_end() noexcept {
     const bool reads_ahead = stream->_IO_read_ptr < stream->_IO_read_end;
     if (::__fpending(stream) == 0 && !reads_ahead) continue;
     const bool is_locked = lock_if_soon(stream);
-    static_cast<void>(::fflush_unlocked(stream));
+    if (is_locked || !reads_ahead) static_cast<void>(::fflush_unlocked(stream));
     if (is_locked) ::funlockfile(stream);
   }
   ::_IO_list_unlock();

@@ -255,6 +255,19 @@ static void change(const char* name) {
     CHECK(fgets(text, sizeof text, stream) == text, 1);
     CHECK(strcmp(text, wanted), 0);
   }
+  rewind(stream);
+#pragma omp parallel
+  {
+    if (omp_get_thread_num() == omp_get_num_threads() - 1) {
+      CHECK(putw(0x31313131, stream), 0);
+      rewind(stream);
+      CHECK(getc(stream), '1');
+      CHECK(fseek(stream, 0, SEEK_SET), 0);
+      CHECK(getw(stream), 0x31313131);
+    }
+  }
+  CHECK(getc(stream), '\n');
+  CHECK(getw(stream), 0x31303030);
   CHECK(fclose(stream), 0);
 }
 
