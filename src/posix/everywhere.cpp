@@ -9,6 +9,7 @@
 #include <clocale>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 
 #include "base/error.hpp"
 #include "base/kept_errno.hpp"
@@ -17,6 +18,7 @@
 #include "posix/fortran_units.hpp"
 #include "posix/kernel_memory.hpp"
 #include "posix/monitor.hpp"
+#include "posix/own_thread.hpp"
 #include "posix/results.hpp"
 #include "posix/signals.hpp"
 
@@ -35,6 +37,11 @@ T read_change(const std::byte* change) noexcept {
   T read{};
   std::memcpy(&read, change, sizeof read);
   return read;
+}
+
+/// The change may touch memory of the program.
+bool needs_memory(Everywhere::Kind kind) noexcept {
+  return kind == Everywhere::Kind::locale || kind == Everywhere::Kind::seed;
 }
 
 /// \param change has room for all that its kind says \returns whether it worked
@@ -90,6 +97,14 @@ bool change_here(SharedProgram& program, Everywhere::Kind kind, const std::byte*
 
 }  // namespace
 
+/// A change that has a thread of its own.
+struct Everywhere::Told {
+  Everywhere& self;
+  fabric::Rank by;
+  Kind kind;
+  std::array<std::byte, fabric::max_message_bytes + 1> change;
+};
+
 Everywhere* everywhere() noexcept {
   return running_everywhere.load(std::memory_order_acquire);
 }
@@ -124,6 +139,13 @@ Everywhere::Everywhere(SharedProgram& program, fabric::HandlerId handler)
 
 bool Everywhere::make(Kind kind, const void* change, std::size_t bytes) noexcept {
   if (bytes > change_bytes_most) return false;
+  if (needs_memory(kind)) {
+    try {
+      program_.space().publish();
+    } catch (const Error& error) {
+      program_.fail(error.what());
+    }
+  }
   std::array<std::byte, sizeof(Head) + change_bytes_most> message;
   const Head head{.kind = kind, .worked = 0};
   std::memcpy(message.data(), &head, sizeof head);
@@ -157,11 +179,32 @@ void Everywhere::arrived(void* self, fabric::Rank source, const std::byte* paylo
     return here.program_.fabric().notify();
   }
   // With room behind, and a zero: a text that is too short to be one ends all the same.
+  if (needs_memory(head.kind)) {
+    auto told = std::make_unique<Told>(Told{.self = here, .by = source, .kind = head.kind, .change = {}});
+    std::memcpy(told->change.data(), payload + sizeof head, bytes - sizeof head);
+    if (start_own_thread(&Everywhere::serve, told.get()) != 0) return here.answer(source, false);
+    return static_cast<void>(told.release());
+  }
   alignas(MapChange) std::array<std::byte, fabric::max_message_bytes + 1> change{};
   std::memcpy(change.data(), payload + sizeof head, bytes - sizeof head);
-  const bool worked = change_here(here.program_, head.kind, change.data());
-  const Head answer{.kind = Kind::answer, .worked = worked ? 1U : 0U};
-  static_cast<void>(here.program_.fabric().send(source, here.handler_, &answer, sizeof answer));
+  here.answer(source, change_here(here.program_, head.kind, change.data()));
+}
+
+void* Everywhere::serve(void* told) noexcept {
+  const std::unique_ptr<Told> mine(static_cast<Told*>(told));
+  Everywhere& self = mine->self;
+  try {
+    self.program_.space().learn(mine->by);
+  } catch (const Error& error) {
+    self.program_.fail(error.what());
+  }
+  self.answer(mine->by, change_here(self.program_, mine->kind, mine->change.data()));
+  return nullptr;
+}
+
+void Everywhere::answer(fabric::Rank to, bool worked) noexcept {
+  const Head head{.kind = Kind::answer, .worked = worked ? 1U : 0U};
+  static_cast<void>(program_.fabric().send(to, handler_, &head, sizeof head));
 }
 
 }  // namespace craton::posix

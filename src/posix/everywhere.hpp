@@ -7,6 +7,10 @@
 ///     chdir(path) on rank r ──▶ the real one here ──▶ message to all others: the real one there ──▶ answers
 ///     ──▶ back
 ///
+/// The others make it where the message comes, in a handler, which must not touch the program's memory. What
+/// may do so has a thread of its own there, which acquires first what the first one knows: setlocale() reads
+/// the environment, and srand() writes into memory that the program has given initstate().
+///
 /// Where two ranks could change the same thing at once, one of them does so at a time, so that all see the
 /// changes in one order.
 ///
@@ -67,7 +71,11 @@ class Everywhere {
     std::uint32_t worked;
   };
 
+  struct Told;
+
   static void arrived(void* self, fabric::Rank source, const std::byte* payload, std::size_t bytes) noexcept;
+  static void* serve(void* told) noexcept;
+  void answer(fabric::Rank to, bool worked) noexcept;
 
   SharedProgram& program_;
   const fabric::HandlerId handler_;
