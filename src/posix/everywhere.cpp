@@ -39,9 +39,10 @@ T read_change(const std::byte* change) noexcept {
   return read;
 }
 
-/// The change may touch memory of the program.
+/// The change may touch memory of the program here.
 bool needs_memory(Everywhere::Kind kind) noexcept {
-  return kind == Everywhere::Kind::locale || kind == Everywhere::Kind::seed;
+  return kind == Everywhere::Kind::locale ||
+         (kind == Everywhere::Kind::seed && random_state_is_the_programs());
 }
 
 /// \param change has room for all that its kind says \returns whether it worked
@@ -139,7 +140,7 @@ Everywhere::Everywhere(SharedProgram& program, fabric::HandlerId handler)
 
 bool Everywhere::make(Kind kind, const void* change, std::size_t bytes) noexcept {
   if (bytes > change_bytes_most) return false;
-  if (needs_memory(kind)) {
+  if (kind == Kind::locale) {  // the others will read what the environment says
     try {
       program_.space().publish();
     } catch (const Error& error) {

@@ -153,5 +153,7 @@ bool delete_key_as_told(const KeyChange& change) noexcept;
 /// program's on rank 0, and others on the other ranks (seeds.cpp).
 void seed_here(fabric::Rank rank, unsigned seed) noexcept;
 void seed_48_here(fabric::Rank rank, long seed) noexcept;
+/// The program has given memory for the generator of this process.
+bool random_state_is_the_programs() noexcept;
 
 }  // namespace craton::posix

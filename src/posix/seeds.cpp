@@ -1,6 +1,8 @@
 // The C library's random numbers. Each process has a generator of its own, where the program believes in one:
 // from equal seeds all ranks would draw equal numbers, and samples would count several times. So the ranks
 // but 0 have sequences of their own, of which each depends on the program's seed and the rank only.
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 
@@ -10,6 +12,8 @@
 namespace craton::posix {
 
 namespace {
+
+std::atomic<bool> has_given_state{false};
 
 /// Equal seeds of different ranks, and neighbouring seeds of one, become unrelated. Steele, Lea and Flood,
 /// "Fast splittable pseudorandom number generators", OOPSLA 2014, fig. 17.
@@ -21,6 +25,10 @@ std::uint64_t mix_seed(fabric::Rank rank, std::uint64_t seed) noexcept {
 }
 
 }  // namespace
+
+bool random_state_is_the_programs() noexcept {
+  return has_given_state.load(std::memory_order_relaxed);
+}
 
 void seed_here(fabric::Rank rank, unsigned seed) noexcept {
   CRATON_REAL(srand)(rank == 0 ? seed : static_cast<unsigned>(mix_seed(rank, seed)));
@@ -56,6 +64,14 @@ extern "C" {
 }
 [[gnu::visibility("default")]] void srandom(unsigned seed) {
   srand(seed);  // one generator in the C library
+}
+[[gnu::visibility("default")]] char* initstate(unsigned seed, char* state, std::size_t bytes) {
+  craton::posix::has_given_state.store(true, std::memory_order_relaxed);
+  return CRATON_REAL(initstate)(seed, state, bytes);
+}
+[[gnu::visibility("default")]] char* setstate(char* state) {
+  craton::posix::has_given_state.store(true, std::memory_order_relaxed);
+  return CRATON_REAL(setstate)(state);
 }
 [[gnu::visibility("default")]] void srand48(long seed) {
   craton::posix::seed_all(Everywhere::Kind::seed_48, &craton::posix::seed_48_here, seed);

@@ -93,6 +93,28 @@ static void locales(void) {
   check_int("the locale", right);
 }
 
+/// The generator's state is memory of the program's, which another rank's srandom() changes.
+static void given_state(void) {
+  static char state[128];
+  char others_state[128];
+  struct random_data others = {0};
+  int right = 0;
+  char* const before = initstate(1, state, sizeof state);
+  for (int round = 1; round <= 20; ++round) {
+#pragma omp parallel
+    {
+      take_part();
+      if (omp_get_thread_num() == omp_get_num_threads() - 1) srandom((unsigned)round);
+    }
+    int wanted = 0;
+    others.state = NULL;
+    right += initstate_r((unsigned)round, others_state, sizeof others_state, &others) == 0 &&
+             random_r(&others, &wanted) == 0 && random() == wanted;
+  }
+  setstate(before);
+  check_int("random numbers of a given state", right);
+}
+
 /// Equal samples on all ranks would be equal sums.
 static void random_numbers(void) {
   static long long of_thread[most_threads];
@@ -159,6 +181,7 @@ int main(void) {
   signals();
   places();
   locales();
+  given_state();
   random_numbers();
   jumps();
   commands();
