@@ -41,16 +41,6 @@ namespace craton::posix {
 
 namespace {
 
-/// Runs what may meet the end of another rank, which ends the job.
-template <typename Body>
-void guarded(SharedProgram& program, const Body& body) noexcept {
-  try {
-    body();
-  } catch (const Error& error) {
-    program.fail(error.what());
-  }
-}
-
 void run_atomic(void* address, std::size_t bytes, Perform perform, void* state) {
   SharedProgram& program = *shared_program();
   // Nobody else runs: the instruction itself is right.

@@ -11,7 +11,6 @@
 #include <cstring>
 #include <memory>
 
-#include "base/error.hpp"
 #include "base/kept_errno.hpp"
 #include "posix/descriptors.hpp"
 #include "posix/fortran_start.hpp"
@@ -141,11 +140,7 @@ Everywhere::Everywhere(SharedProgram& program, fabric::HandlerId handler)
 bool Everywhere::make(Kind kind, const void* change, std::size_t bytes) noexcept {
   if (bytes > change_bytes_most) return false;
   if (kind == Kind::locale) {  // the others will read what the environment says
-    try {
-      program_.space().publish();
-    } catch (const Error& error) {
-      program_.fail(error.what());
-    }
+    guarded(program_, [&] { program_.space().publish(); });
   }
   std::array<std::byte, sizeof(Head) + change_bytes_most> message;
   const Head head{.kind = kind, .worked = 0};
@@ -194,11 +189,7 @@ void Everywhere::arrived(void* self, fabric::Rank source, const std::byte* paylo
 void* Everywhere::serve(void* told) noexcept {
   const std::unique_ptr<Told> mine(static_cast<Told*>(told));
   Everywhere& self = mine->self;
-  try {
-    self.program_.space().learn(mine->by);
-  } catch (const Error& error) {
-    self.program_.fail(error.what());
-  }
+  guarded(self.program_, [&] { self.program_.space().learn(mine->by); });
   self.answer(mine->by, change_here(self.program_, mine->kind, mine->change.data()));
   return nullptr;
 }

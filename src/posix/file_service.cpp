@@ -121,37 +121,14 @@ bool is_written_late(FILE* stream) {
          ::fstat(stream->_fileno, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-/// What the call needs of the stream's buffer.
-enum class Needs {
-  nothing,
-  all,      ///< that nothing of it is lent
-  to_lend,  ///< and whoever makes such a call may soon need more of it
-};
-
-Needs needs_of(const Forwarded& call) {
+/// Whoever makes such a call may soon need more of what the stream has read ahead.
+bool may_lend_after(const Forwarded& call) {
   using Call = ForwardedCall;
-  switch (call.call) {
-    case Call::unlock:
-    case Call::try_lock:  // which must not wait
-    case Call::number:
-    case Call::at_end:
-    case Call::failed:
-    case Call::clear:
-      return Needs::nothing;
-    case Call::get:
-    case Call::line:
-    case Call::long_line:
-    case Call::lock:
-      return Needs::to_lend;
-    case Call::read:
-      return call.first <= small_read_most ? Needs::to_lend : Needs::all;
-    default:
-      return Needs::all;
-  }
+  return call.call == Call::get || call.call == Call::line || call.call == Call::long_line ||
+         call.call == Call::lock || (call.call == Call::read && call.first <= small_read_most);
 }
 
 Returned call_and_lend(fabric::Rank by, const Forwarded& call, FILE* stream, ForwardedBytes& bytes) {
-  const Needs needs = needs_of(call);
   Returned returned;
   const auto make_call = [&] {
     errno = 0;
@@ -160,7 +137,7 @@ Returned call_and_lend(fabric::Rank by, const Forwarded& call, FILE* stream, For
     returned.is_at_end = ::feof(stream) != 0;
     returned.has_failed = ::ferror(stream) != 0;
   };
-  if (needs == Needs::nothing) {
+  if (!needs_buffer(call.call)) {
     make_call();
     if (call.call == ForwardedCall::try_lock && returned.value == 0)
       const StreamUse use(stream, by, call.back);
@@ -168,7 +145,7 @@ Returned call_and_lend(fabric::Rank by, const Forwarded& call, FILE* stream, For
   }
   StreamUse use(stream, by, call.back);
   make_call();
-  if (needs == Needs::to_lend) use.lend(by, returned, bytes);
+  if (may_lend_after(call)) use.lend(by, returned, bytes);
   return returned;
 }
 

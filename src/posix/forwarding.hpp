@@ -92,6 +92,14 @@ struct Returned {
   std::uint64_t lent = 0;   ///< of the bytes, at their end
 };
 
+/// The call needs what the stream has read ahead, so that no loan of it may be out. Not that of a lock that
+/// must not wait, for with the lock alone a loan ends.
+inline bool needs_buffer(ForwardedCall call) noexcept {
+  using Call = ForwardedCall;
+  return call != Call::unlock && call != Call::try_lock && call != Call::number && call != Call::at_end &&
+         call != Call::failed && call != Call::clear;
+}
+
 /// The call has taken the stream's lock, and the thread that has made it has it now.
 inline bool has_locked(ForwardedCall call, const Returned& returned) noexcept {
   if (call == ForwardedCall::long_line) return returned.value == 1;

@@ -5,8 +5,6 @@
 #include <cstddef>
 #include <utility>
 
-#include "base/signal_section.hpp"
-
 namespace craton::posix {
 
 namespace {

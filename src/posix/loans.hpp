@@ -21,7 +21,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -59,8 +58,7 @@ class Lent {
   /// back, of which so many have been read
   template <typename Recall, typename Restore>
   void settle(fabric::Rank user, LoanBack back, const Recall& recall, const Restore& restore) {
-    const bool was_last = std::exchange(user_, user) == user;
-    is_again_ = was_last;
+    is_again_ = std::exchange(user_, user) == user;
     if (!is_out()) return;
     const bool is_back = back.number == number_ && user == to_;
     const std::uint64_t unread = is_back ? back.unread : recall(to_, number_);

@@ -255,16 +255,6 @@ void* map(SharedProgram& program, std::size_t bytes, int protection, int flags, 
   return memory == MAP_FAILED ? as_it_is() : memory;
 }
 
-/// Runs what may meet the end of another rank, which ends the job.
-template <typename Body>
-auto guarded_mapping(SharedProgram& program, const Body& body) noexcept {
-  try {
-    return body();
-  } catch (const Error& error) {
-    program.fail(error.what());
-  }
-}
-
 /// Instead of shared memory. That must stay what it is, and can be made new where it is to be zero.
 void* map_over(void* wished, std::size_t bytes, int protection, int flags) noexcept {
   if ((flags & MAP_ANONYMOUS) != 0 && (protection & PROT_EXEC) == 0) {
@@ -287,7 +277,7 @@ void* map_for(const void* caller, void* wished, std::size_t bytes, int protectio
   const bool is_data = (protection & PROT_EXEC) == 0 && protection != PROT_NONE;
   if (program == nullptr || (flags & kernels) != 0 || !is_data)
     return CRATON_REAL(mmap64)(wished, bytes, protection, flags, fd, offset);
-  return guarded_mapping(*program, [&] { return map(*program, bytes, protection, flags, fd, offset); });
+  return guarded(*program, [&] { return map(*program, bytes, protection, flags, fd, offset); });
 }
 
 }  // namespace
@@ -326,7 +316,7 @@ extern "C" {
   SharedProgram* const program = shared_program();
   if (program == nullptr) return CRATON_REAL(munmap)(begin, bytes);
   if (program->heap_of(begin) == nullptr) return craton::posix::unmap_file(begin, bytes);
-  return craton::posix::guarded_mapping(*program, [&] {
+  return craton::posix::guarded(*program, [&] {
     const std::optional<FoundMapping> found = craton::posix::find_mapping(*program, begin);
     if (!found.has_value() || reinterpret_cast<std::uintptr_t>(begin) % craton::posix::page_bytes != 0) {
       errno = EINVAL;
@@ -346,7 +336,7 @@ extern "C" {
   SharedProgram* const program = shared_program();
   if (program == nullptr || program->heap_of(begin) == nullptr)
     return CRATON_REAL(mremap)(begin, before, after, flags, wished);
-  return craton::posix::guarded_mapping(*program, [&]() -> void* {
+  return craton::posix::guarded(*program, [&]() -> void* {
     const std::optional<FoundMapping> found = craton::posix::find_mapping(*program, begin);
     if (!found.has_value() || (flags & ~MREMAP_MAYMOVE) != 0 || after == 0)
       return craton::posix::failed_with(EINVAL);

@@ -44,25 +44,19 @@ class ProgramHost final : public WaitHost {
   void inside(const void* object, FunctionRef<void()> step) override {
     const KeptErrno kept;
     const SignalSection section;
-    try {
+    guarded(program_, [&] {
       const space::MutexId mutex = program_.mutex_of(object);
       send_what_waits();
       program_.space().mutexes().lock(mutex);
       step();
       program_.unlock(mutex);
-    } catch (const Error& error) {
-      program_.fail(error.what());
-    }
+    });
   }
 
   void learn_from(fabric::Rank rank) override {
     const KeptErrno kept;
     const SignalSection section;
-    try {
-      program_.space().protocol().acquire(rank);
-    } catch (const Error& error) {
-      program_.fail(error.what());
-    }
+    guarded(program_, [&] { program_.space().protocol().acquire(rank); });
   }
 
   void tell_others(const WaitMessage& message, FunctionRef<bool(fabric::Rank)> chosen) noexcept override {

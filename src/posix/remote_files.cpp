@@ -55,25 +55,11 @@ std::size_t take_line(std::span<const std::byte> unread, std::size_t room, int e
   return length;
 }
 
-/// What this rank has borrowed goes back with the call, unless that need not end the loan, or may not wait
-/// for the stream's lock, with which alone one ends.
+/// What this rank has borrowed goes back with the call, where that needs it.
 void before_asking(FILE* stream, Forwarded& call) noexcept {
-  using Call = ForwardedCall;
   const SignalSection section;
-  const pthread_t self = ::pthread_self();
-  switch (call.call) {
-    case Call::unlock:
-      borrowed(stream).unlocking(self);
-      break;
-    case Call::try_lock:
-    case Call::number:
-    case Call::at_end:
-    case Call::failed:
-    case Call::clear:
-      break;
-    default:
-      call.back = borrowed(stream).give_back(self);
-  }
+  if (call.call == ForwardedCall::unlock) borrowed(stream).unlocking(::pthread_self());
+  if (needs_buffer(call.call)) call.back = borrowed(stream).give_back(::pthread_self());
 }
 
 /// What has come with the answer, of which the call's own bytes stay.

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "base/error.hpp"
 #include "base/kept_errno.hpp"
 #include "base/signal_section.hpp"
 #include "posix/remote_files.hpp"
@@ -34,11 +33,7 @@ template <typename Call>
 void call(SharedProgram& program, const Call& make) noexcept {
   const craton::KeptErrno kept;
   const craton::SignalSection section;
-  try {
-    make();
-  } catch (const craton::Error& error) {
-    program.fail(error.what());
-  }
+  craton::posix::guarded(program, make);
 }
 
 void lock(SharedProgram& program, Locker& locker, std::uint8_t one, std::uint8_t other) noexcept {

@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/function_ref.hpp"
 #include "capi/open_space.hpp"
 #include "job/job.hpp"
@@ -177,5 +178,15 @@ void wait_for_whoever_ends_us() noexcept;
 /// The program of this process; null where it is none of a job's, or not yet.
 SharedProgram* shared_program() noexcept;
 void set_shared_program(SharedProgram* program) noexcept;
+
+/// Runs what may meet the end of another rank, which ends the job.
+template <typename Body>
+auto guarded(SharedProgram& program, const Body& body) noexcept {
+  try {
+    return body();
+  } catch (const Error& error) {
+    program.fail(error.what());
+  }
+}
 
 }  // namespace craton::posix

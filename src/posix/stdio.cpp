@@ -244,29 +244,19 @@ auto open_number(int number, const char* function, Make make) {
     const StreamUse use(stream);                             \
     return CRATON_REAL(name) arguments;                      \
   }
-// One that is forwarded where it is another rank's.
-#define CRATON_STREAM(type, name, parameters, forwarded, arguments)    \
-  [[gnu::visibility("default")]] type name parameters {                \
-    if (is_elsewhere(stream)) [[unlikely]]                             \
-      return static_cast<type>(RemoteStream(stream, #name).forwarded); \
-    const StreamUse use(stream);                                       \
-    return CRATON_REAL(name) arguments;                                \
+// One that is forwarded where it is another rank's. Here `use` stands before it.
+#define CRATON_FORWARDED(use, type, name, parameters, forwarded, arguments) \
+  [[gnu::visibility("default")]] type name parameters {                     \
+    if (is_elsewhere(stream)) [[unlikely]]                                  \
+      return static_cast<type>(RemoteStream(stream, #name).forwarded);      \
+    use;                                                                    \
+    return CRATON_REAL(name) arguments;                                     \
   }
-// Likewise, without the stream's lock.
-#define CRATON_UNLOCKED_STREAM(type, name, parameters, forwarded, arguments) \
-  [[gnu::visibility("default")]] type name parameters {                      \
-    if (is_elsewhere(stream)) [[unlikely]]                                   \
-      return static_cast<type>(RemoteStream(stream, #name).forwarded);       \
-    const UnlockedStreamUse use(stream);                                     \
-    return CRATON_REAL(name) arguments;                                      \
-  }
-// Likewise, which neither needs nor changes what the stream has read ahead.
-#define CRATON_STREAM_STATE(type, name, parameters, forwarded, arguments) \
-  [[gnu::visibility("default")]] type name parameters {                   \
-    if (is_elsewhere(stream)) [[unlikely]]                                \
-      return static_cast<type>(RemoteStream(stream, #name).forwarded);    \
-    return CRATON_REAL(name) arguments;                                   \
-  }
+#define CRATON_STREAM(...) CRATON_FORWARDED(const StreamUse use(stream), __VA_ARGS__)
+// Without the stream's lock.
+#define CRATON_UNLOCKED_STREAM(...) CRATON_FORWARDED(const UnlockedStreamUse use(stream), __VA_ARGS__)
+// Which neither needs nor changes what the stream has read ahead.
+#define CRATON_STREAM_STATE(...) CRATON_FORWARDED(static_cast<void>(0), __VA_ARGS__)
 // NOLINTEND(bugprone-macro-parentheses)
 
 extern "C" {
