@@ -157,6 +157,9 @@ bool Barrier::gather(fabric::Rank ranks, std::uint32_t site, const Meanwhile* me
 }
 
 fabric::Rank Barrier::tell(fabric::Rank ranks, const BarrierNote& note) {
+  // Others go on from when they are told. What they show then a handler on this thread could only acquire
+  // after told_all().
+  const SignalSection section;
   const events::Span span(events::Kind::barrier);
   CRATON_ASSERT(fabric_.rank() == 0U);
   const coherence::Signature own = protocol_.release_to_all();
