@@ -142,7 +142,8 @@ typedef struct craton_segment_options {
                  must make the flag move: the option heartbeat does. Needs CRATON_HOME_FLOATING, and works as
                  with CRATON_RELEASE_PLAIN and without prefetch. Each fault that fetches asks all ranks. 0 */
   int sole_copies; /**< 1: a block that no other rank has asked for since it was released costs its home
-                      nothing more; with hot_blocks, CRATON_RELEASE_FAST and CRATON_INVALIDATION_LEASES; 1 */
+                      nothing more; with CRATON_INVALIDATION_LEASES, and either hot_blocks and
+                      CRATON_RELEASE_FAST or causal and the option heartbeat; 1 */
   int migration;   /**< 1: a block that ranks write one after the other comes with its home when it is
                       acquired to be written, and is copied once; with sole_copies and prefetch; 1 */
 } craton_segment_options;

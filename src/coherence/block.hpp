@@ -115,6 +115,8 @@ struct Block {
   std::uint32_t cooled_at;                                       ///< LeaseSegment::fences then
   /// By the next release, before that looks at it. Changed under `busy`.
   std::atomic<bool> due_to_close;
+  /// A release has still to look at it, and it may not be written until then (causal).
+  std::atomic<bool> in_cut;
 
   // Under the segment's list lock.
   bool listed;  ///< as dirty

@@ -54,8 +54,12 @@ struct Dials {
   /// takes elsewhere is measured.
   std::uint32_t looks_a_fault = 80;
   /// A release at home makes other copies old for good: then the home writes the block without a twin and
-  /// without telling anybody, until somebody asks. With Release::fast, leases and `hot_blocks`.
+  /// without telling anybody, until somebody asks. With leases, and Release::fast and `hot_blocks`, or
+  /// `causal` and a Releaser.
   bool sole_copies = true;
+  /// One that others asked for is not tried again for so many releases that look at it, and for twice as many
+  /// each time.
+  std::uint8_t sole_delay = 8;
   /// The home of a block that is written after an acquire comes with that acquire, if so many releases in a
   /// row that took its home found that nobody else had written it at the time; 255: never. With `sole_copies`
   /// and `prefetch`.
@@ -78,7 +82,7 @@ struct Dials {
   std::uint32_t probe_one_in = 64;
   /// Who finds in a block what another rank wrote finds elsewhere what that one had written, or found,
   /// before: see lease_release.hpp. Both must lie in segments with this dial. With Home::floating only, and
-  /// then Release::plain, without prefetch and without opening blocks ahead.
+  /// then Release::plain and without prefetch.
   bool causal = false;
   /// Of blocks that are not told otherwise.
   Strength strength = Strength::release;

@@ -8,6 +8,7 @@
 #include "base/assert.hpp"
 #include "base/error.hpp"
 #include "base/events.hpp"
+#include "base/scope_exit.hpp"
 #include "base/signal_section.hpp"
 #include "coherence/exclusive.hpp"
 
@@ -29,12 +30,12 @@ class LeaseRelease::Turn {
  public:
   Turn(LeaseRelease& space, bool publishes)
       : space_(space), is_causal_(space.causal_.load()), is_under_way_(is_causal_ && publishes) {
-    if (is_under_way_) space_.exchange_.set_turn(++space_.turn_);
+    if (is_under_way_) space_.begin_turn();
   }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
   ~Turn() {
-    if (is_under_way_) space_.exchange_.set_turn(++space_.turn_);
+    if (is_under_way_) space_.end_turn();
   }
   bool is_causal() const noexcept { return is_causal_; }
   bool is_under_way() const noexcept { return is_under_way_; }
@@ -93,9 +94,15 @@ void LeaseRelease::publish_all(const Turn& turn, bool is_at_place, std::vector<W
   }
   if (!turn.is_under_way()) return;  // there was nothing when it was to begin
   frozen_.store(true);
-  for (const auto& segment : segments_) segment->release_all(is_at_place, site, notices);
+  {
+    const StateGuard guard(turn_lock_);
+    uncut_.store(false);
+  }
+  for (const auto& segment : segments_)
+    if (segment->dials_.causal) segment->cut();
   frozen_.store(false);
   fabric_.notify();
+  for (const auto& segment : segments_) segment->release_all(is_at_place, site, notices);
 }
 
 /// Shows what this rank knows if that needs no waiting, since all that its threads wrote is published.
@@ -118,7 +125,7 @@ bool LeaseRelease::publish(bool is_at_place, FunctionRef<void(bool has_published
   const events::Span span(events::Kind::release);
   if (listener_ != nullptr) listener_->before_release();
   const std::lock_guard fence(release_fence_);
-  const Turn turn(*this, has_writes());
+  const Turn turn(*this, has_writes() || is_release_wanted());
   std::vector<WriteNotice> notices;
   publish_all(turn, is_at_place, notices);
   known_.learn(notices, 0);
@@ -161,7 +168,7 @@ Signature LeaseRelease::release_to_all() {
     return Signature(known_.capacity());
   }
   const std::lock_guard fence(release_fence_);
-  const Turn turn(*this, has_writes());
+  const Turn turn(*this, has_writes() || is_release_wanted());
   std::vector<WriteNotice> notices;
   publish_all(turn, true, notices);
   known_.learn(notices, 0);
@@ -449,12 +456,47 @@ void LeaseRelease::learn_from_all() {
   }
 }
 
-/// A write that was made between the looks at two blocks could be published without one that was made before
-/// it. With no lock that a release needs.
-void LeaseRelease::wait_while_frozen() {
-  bool thawed = false;
-  const auto ended = [&] { return (thawed = !is_frozen()) || fabric_.lost_ranks() != 0; };
-  if (fabric_.wait_until(ended) != fabric::Status::ok || !thawed) throw_lost(fabric_);
+void LeaseRelease::begin_turn() noexcept {
+  const StateGuard guard(turn_lock_);
+  if (turn_ % 2 == 0) exchange_.set_turn(++turn_);
+}
+
+/// It goes on where bytes can be fetched since its cut of which the next release has to tell.
+void LeaseRelease::end_turn() noexcept {
+  const StateGuard guard(turn_lock_);
+  if (!uncut_.load()) exchange_.set_turn(++turn_);
+}
+
+/// A block that was sole has been closed to writes, and is about to be fetched: what was written before, and
+/// is not published, may be the cause of what is in it. For who fetches, this rank's release is under way
+/// until one has taken its cut from now on.
+void LeaseRelease::show_uncut() noexcept {
+  {
+    const StateGuard guard(turn_lock_);
+    uncut_.store(true);
+    if (turn_ % 2 == 0) exchange_.set_turn(++turn_);
+  }
+  releaser_->want_release();
+}
+
+/// A write that was made while a release closes blocks could be published without one that was made before
+/// it; and one that is made after they are closed must not be. With no lock that a release needs.
+void LeaseRelease::wait_to_write(const Block& block) {
+  ++waiting_to_write_;
+  const ScopeExit passed([this]() noexcept { --waiting_to_write_; });
+  bool may_write = false;
+  const auto ended = [&] {
+    may_write = !is_frozen() && !block.in_cut.load();
+    return may_write || fabric_.lost_ranks() != 0;
+  };
+  if (fabric_.wait_until(ended) != fabric::Status::ok || !may_write) throw_lost(fabric_);
+}
+
+/// With the block's `busy`: the release has looked at it.
+void LeaseRelease::leave_cut(Block& block) noexcept {
+  if (!block.in_cut.load(std::memory_order_relaxed)) return;
+  block.in_cut.store(false);
+  if (waiting_to_write_.load() != 0) fabric_.notify();
 }
 
 // ---- Updates

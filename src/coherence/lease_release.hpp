@@ -21,10 +21,12 @@
 ///     another thread's acquire does not take away (LeaseSegment::known_source).
 ///
 /// In causal segments (Dials::causal), where data and then a flag is right without a flush between:
-///  6. What a release publishes is a consistent cut of its rank's writes: none is made while it looks.
+///  6. What a release publishes is a consistent cut of its rank's writes: all that may have been written is
+///     closed before any of it is opened again, and each block until it is published.
 ///  7. Bytes of other ranks come into a copy only while it is closed: by fetches, merges and updates alike.
 ///  8. It is opened when this rank has acquired from each rank what that shows after the last release that
 ///     had begun there when the bytes came. So all that those bytes can be the effect of is known here.
+///  9. The bytes of a sole block come before a release: one has begun, for others, when it is shared.
 ///
 /// Threads: any thread of the rank calls; fault() also inside a signal handler. Errors: a dead rank ends the
 /// calls with Error peer_lost.
@@ -91,6 +93,15 @@ class FenceListener {
   virtual void after_acquire(FunctionRef<void()> meanwhile) = 0;
 };
 
+/// A thread that releases for others who wait for that (causal).
+class Releaser {
+ public:
+  virtual ~Releaser() = default;
+  /// LeaseRelease::is_release_wanted() has become true: a release() is to come soon, whatever the program's
+  /// threads do. Any thread, also message handlers, with locks of the protocol. Does not block.
+  virtual void want_release() noexcept = 0;
+};
+
 class LeaseRelease {
  public:
   using RaceHandler = void (*)(void* context, const Race& race);
@@ -107,6 +118,12 @@ class LeaseRelease {
   /// \throws Error invalid_argument, out_of_resources
   LeaseSegment& add_segment(const SegmentSetup& setup);
   LeaseSegment& segment(SegmentId id) noexcept { return segments_[id]; }
+  /// Before the first segment: causal ones have sole copies only where there is a releaser, which works until
+  /// no rank's threads use them any more.
+  void set_releaser(Releaser& releaser) noexcept { releaser_ = &releaser; }
+  bool has_releaser() const noexcept { return releaser_ != nullptr; }
+  /// Others have, or are about to get, bytes of this rank that they may not use before its next release.
+  bool is_release_wanted() const noexcept { return uncut_.load(); }
 
   /// The release fence: what this rank's threads wrote before it is published, and others who look at this
   /// rank's signature learn of it. Blocks. \param is_at_place false: the program knows nothing of it, and
@@ -263,8 +280,12 @@ class LeaseRelease {
   void passed_barrier() noexcept;
   bool has_writes() const noexcept;
   void learn_from_all();
-  void wait_while_frozen();
   bool is_frozen() const noexcept { return frozen_.load(); }
+  void begin_turn() noexcept;
+  void end_turn() noexcept;
+  void show_uncut() noexcept;
+  void wait_to_write(const Block& block);
+  void leave_cut(Block& block) noexcept;
   bool update_weak(SegmentId segment, std::uint64_t offset, std::size_t bytes,
                    FunctionRef<void(std::byte* word)> modify);
   bool try_update_weak(SegmentId segment, std::uint64_t offset, std::size_t bytes,
@@ -294,8 +315,12 @@ class LeaseRelease {
   std::atomic<SiteBits> unreleased_site_{0};         ///< of the last one, if no release has come since
   // Where segments are causal.
   std::atomic<bool> causal_{false};  ///< from the first such segment on
-  std::uint64_t turn_ = 0;           ///< under the release fence: see SignatureExchange::set_turn
-  std::atomic<bool> frozen_{false};  ///< nothing may be written: a release takes a consistent cut
+  Releaser* releaser_ = nullptr;
+  StateLock turn_lock_;
+  std::uint64_t turn_ = 0;           ///< under turn_lock_: see SignatureExchange::set_turn
+  std::atomic<bool> uncut_{false};   ///< changed under turn_lock_: see show_uncut()
+  std::atomic<bool> frozen_{false};  ///< nothing may be opened to be written: a release takes its cut
+  std::atomic<std::uint32_t> waiting_to_write_{0};                    ///< threads
   const std::unique_ptr<std::atomic<std::uint64_t>[]> learnt_turns_;  ///< by rank, all that it had shown then
   Knowledge known_;
   std::unique_ptr<std::atomic<std::uint64_t>[]> acquired_;  ///< by rank: the version of what it shows

@@ -22,7 +22,8 @@ namespace {
 constexpr TimeNs first_back_off_ns = 1'000;
 constexpr unsigned back_off_doublings = 6;
 
-Dials checked(Dials dials) {
+/// \param may_be_sole whether causal blocks may: see LeaseRelease::show_uncut
+Dials checked(Dials dials, bool may_be_sole) {
   const auto refuse = [](const char* what, const char* why) {
     throw Error(ErrorCode::invalid_argument,
                 {.asked = what, .happened = why, .limit = {}, .remedy = "see docs/coherence.md"});
@@ -34,13 +35,16 @@ Dials checked(Dials dials) {
     refuse("cannot keep causes before effects where homes are fixed",
            "writes that come from a fixed home are not waited for");
   if (dials.causal) {
-    // Blocks that stay open are published while they are written, and what is prefetched is seen at once.
+    // A release closes what it publishes before it looks, and acquires must not wait for those of others.
     dials.release = Release::plain;
     dials.prefetch = false;
-    dials.open_ahead = dials.read_ahead = 0;
+    dials.hot_blocks = false;
+    dials.sole_copies = dials.sole_copies && may_be_sole;
+  } else {
+    if (dials.release == Release::plain) dials.hot_blocks = false;
+    if (!dials.hot_blocks) dials.sole_copies = false;
   }
-  if (dials.release == Release::plain) dials.hot_blocks = false;
-  if (!dials.hot_blocks || dials.invalidation == Invalidation::directory) dials.sole_copies = false;
+  if (dials.invalidation == Invalidation::directory) dials.sole_copies = false;
   if (dials.invalidation == Invalidation::directory) dials.prefetch = false;
   if (!dials.sole_copies || !dials.prefetch) dials.migrate_after = Dials::never;
   return dials;
@@ -61,7 +65,7 @@ LeaseSegment::LeaseSegment(LeaseRelease& space, fabric::Fabric& fabric, SegmentI
       twins_(setup.own_twins),
       application_view_(setup.application_view),
       initial_homes_(setup.initial_homes),
-      dials_(checked(setup.dials)),
+      dials_(checked(setup.dials, space.has_releaser())),
       waits_(space.waits()),
       words_(fabric, waits_, setup.words, setup.own_words, &LeaseSegment::initial_home, this),
       lock_(fabric, waits_, words_, counters_, &LeaseSegment::tell, this),
@@ -129,18 +133,20 @@ void LeaseSegment::fault(vm::BlockIndex index, bool write) {
       if (!dials_.causal) continue;
     }
     // Both may wait for a release that waits for this block, here or elsewhere.
+    const FetchedAhead ahead = is_learnt || write || !was_fetched ? FetchedAhead() : fetch_ahead(index);
     busy.unlock();
     if (is_learnt) {
-      space_.wait_while_frozen();
+      space_.wait_to_write(block);
     } else {
       space_.learn_from_all();
+      open_ahead(ahead);
     }
     busy.lock();
     if (!is_learnt) block.learnt_arrival = std::max(block.learnt_arrival, arrival);
     if (pages_.access(index) >= wanted) return;
     if (strong(index)) return become_strong();
   }
-  if (!write && was_fetched) read_ahead(index);
+  if (!write && was_fetched && !dials_.causal) read_ahead(index);
 }
 
 /// Under the block's state lock; it is about to be opened for writing.
@@ -184,8 +190,10 @@ bool LeaseSegment::open_with_neighbours(std::uint64_t index, bool first_touch) {
       const StateGuard guard(block.state);
       learn_written(block);
     }
-    prepare_ahead(next, block);
-    return true;
+    if (prepare_ahead(next, block)) return true;
+    --count;
+    block.busy.unlock();
+    return false;
   };
   for (std::uint64_t step = 1; step <= std::min(reach, index); ++step)
     if (!is_open(index - step) && !prepare(index - step, false)) break;
@@ -198,7 +206,7 @@ bool LeaseSegment::open_with_neighbours(std::uint64_t index, bool first_touch) {
 
 /// With `busy`. Whether a block that nobody has asked for can be written at no more cost than that of a twin.
 bool LeaseSegment::can_prepare(std::uint64_t index, Block& block, bool may_be_new) noexcept {
-  if (strong(index) || pages_.access(index) == vm::Access::write) return false;
+  if (strong(index) || pages_.access(index) == vm::Access::write || block.in_cut.load()) return false;
   const StateGuard guard(block.state);
   return (usable(index, block) || (may_be_new && !block.seen)) && !block.probed;
 }
@@ -216,11 +224,13 @@ bool LeaseSegment::has_clean_twin(std::uint64_t index, const Block& block) const
   return block.clean_twin_ts != 0 && block.clean_twin_ts == words_.own_write_ts(index);
 }
 
-/// With `busy`, if it can_prepare().
-void LeaseSegment::prepare_ahead(std::uint64_t index, Block& block) {
+/// With `busy`, if it can_prepare(). \returns false: it has bytes of whose past this rank has not learnt
+bool LeaseSegment::prepare_ahead(std::uint64_t index, Block& block) {
   make_usable(index, block);
+  if (block.arrivals != block.learnt_arrival) return false;
   if (block.cooled) learn_gap(block);
   prepare_write(index, block);
+  return true;
 }
 
 /// With `busy`, of blocks that are ready to be written, in order. \returns whether that one is among those
@@ -319,10 +329,12 @@ std::uint64_t LeaseSegment::open(std::uint64_t first, std::uint64_t count, vm::A
   std::uint64_t usable_end = first;
   bool is_open = true;
   // These blocks are listed: a release that freezes after this look finds them there, and closes them.
-  const bool is_frozen = access == vm::Access::write && space_.is_frozen();
+  const bool may_wait = dials_.causal && access == vm::Access::write;
+  const bool is_frozen = may_wait && space_.is_frozen();
   for (; usable_end < end && usable(usable_end, states_[usable_end]); ++usable_end) {
-    if (is_frozen && dials_.causal && !states_[usable_end].pinned) break;
-    states_[usable_end].seen = true;
+    Block& block = states_[usable_end];
+    if (may_wait && (is_frozen || block.in_cut.load()) && !block.pinned) break;
+    block.seen = true;
     is_open = is_open && pages_.access(usable_end) >= access;
   }
   const vm::Run run{.first = first, .count = usable_end - first};
@@ -374,17 +386,25 @@ void LeaseSegment::expect_arrival(std::uint64_t index, Block& block) {
   if (!block.pinned && pages_.access(index) != vm::Access::none) pages_.set_access(index, vm::Access::none);
 }
 
-/// The same for who reads block after block of what other ranks have written.
+/// With `busy`. The same for who reads block after block of what other ranks have written.
 void LeaseSegment::read_ahead(std::uint64_t index) {
+  const std::uint64_t count = lock_ahead(index);
+  if (count == 0) return;
+  const ScopeExit unlock([&]() noexcept { unlock_ahead(index + 1, count); });
+  std::array<Source, read_ahead_most> sources{};
+  fetch_run(index + 1, std::span(sources).first(count));
+  Counters::add(counters_.read_ahead, open(index + 1, count, vm::Access::read));
+}
+
+/// With `busy`. Takes that of the blocks behind it that probably are read next: as many as are open to be
+/// read before it. \returns how many
+std::uint64_t LeaseSegment::lock_ahead(std::uint64_t index) {
   std::uint64_t before = 0;
   while (before < std::min(dials_.read_ahead, read_ahead_most) && before < index &&
          pages_.access(index - before - 1) != vm::Access::none && !owns(index - before - 1))
     ++before;
   const std::uint64_t end = std::min(index + 1 + before, blocks());
   std::uint64_t next = index + 1;
-  const ScopeExit unlock([&]() noexcept {
-    while (next > index + 1) states_[--next].busy.unlock();
-  });
   for (; next < end && states_[next].busy.try_lock(); ++next) {
     Block& block = states_[next];
     const auto is_wanted = [&] {
@@ -396,11 +416,39 @@ void LeaseSegment::read_ahead(std::uint64_t index) {
     block.busy.unlock();
     break;
   }
-  const std::uint64_t count = next - index - 1;
-  if (count == 0) return;
+  return next - index - 1;
+}
+
+void LeaseSegment::unlock_ahead(std::uint64_t first, std::uint64_t count) noexcept {
+  for (std::uint64_t next = first; next < first + count; ++next) states_[next].busy.unlock();
+}
+
+/// With `busy`, of a block that came from another rank and whose past has still to be learnt (causal): the
+/// first half of read_ahead(). What is learnt then is of these as well.
+LeaseSegment::FetchedAhead LeaseSegment::fetch_ahead(std::uint64_t index) {
+  FetchedAhead ahead{.first = index + 1, .count = lock_ahead(index), .arrivals = {}};
+  if (ahead.count == 0) return ahead;
+  const ScopeExit unlock([&]() noexcept { unlock_ahead(ahead.first, ahead.count); });
+  for (std::uint64_t next = ahead.first; next < ahead.first + ahead.count; ++next)
+    expect_arrival(next, states_[next]);
   std::array<Source, read_ahead_most> sources{};
-  fetch_run(index + 1, std::span(sources).first(count));
-  Counters::add(counters_.read_ahead, open(index + 1, count, vm::Access::read));
+  fetch_run(ahead.first, std::span(sources).first(ahead.count));
+  for (std::uint64_t i = 0; i < ahead.count; ++i) ahead.arrivals[i] = states_[ahead.first + i].arrivals;
+  return ahead;
+}
+
+/// The second: this rank has learnt what went before those arrivals.
+void LeaseSegment::open_ahead(const FetchedAhead& ahead) {
+  for (std::uint64_t i = 0; i < ahead.count; ++i) {
+    const std::uint64_t index = ahead.first + i;
+    Block& block = states_[index];
+    const std::unique_lock busy(block.busy, std::try_to_lock);
+    if (!busy.owns_lock()) continue;
+    block.learnt_arrival = std::max(block.learnt_arrival, ahead.arrivals[i]);
+    if (block.learnt_arrival != block.arrivals || strong(index) || pages_.access(index) != vm::Access::none)
+      continue;
+    Counters::add(counters_.read_ahead, open(index, 1, vm::Access::read));
+  }
 }
 
 // ---- Bytes of other ranks

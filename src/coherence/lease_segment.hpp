@@ -155,10 +155,19 @@ class LeaseSegment final : public vm::FaultHandler {
   bool can_prepare(std::uint64_t index, Block& block, bool may_be_new) noexcept;
   bool needs_copy(std::uint64_t index, const Block& block) const noexcept;
   bool has_clean_twin(std::uint64_t index, const Block& block) const noexcept;
-  void prepare_ahead(std::uint64_t index, Block& block);
+  bool prepare_ahead(std::uint64_t index, Block& block);
   bool open_to_write(std::span<const std::uint64_t> indices, std::uint64_t wanted);
   void note_opening(std::uint64_t first, std::uint64_t count, std::uint64_t together) noexcept;
   void read_ahead(std::uint64_t index);
+  std::uint64_t lock_ahead(std::uint64_t index);
+  void unlock_ahead(std::uint64_t first, std::uint64_t count) noexcept;
+  struct FetchedAhead {
+    std::uint64_t first = 0;
+    std::uint64_t count = 0;
+    std::array<std::uint64_t, read_ahead_most> arrivals{};  ///< Block::arrivals when they had been fetched
+  };
+  FetchedAhead fetch_ahead(std::uint64_t index);
+  void open_ahead(const FetchedAhead& ahead);
   struct Source {
     fabric::Rank rank;
     Timestamp write_ts;
@@ -203,7 +212,10 @@ class LeaseSegment final : public vm::FaultHandler {
 
   // Releases (lease_segment_release.cpp).
   void release_all(bool is_at_place, SiteBits site, std::vector<WriteNotice>& notices);
-  void close_due(std::vector<std::uint64_t>& close);
+  std::vector<std::uint64_t> take_listed();
+  void cut();
+  void open_again(std::vector<std::uint64_t>& closed);
+  void close_due(std::span<const std::uint64_t> listed);
   void expect_writes(SiteBits site, std::span<const std::uint64_t> listed);
   void release_elsewhere(const std::vector<std::uint64_t>& indices, std::vector<WriteNotice>& notices);
   bool release(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
@@ -295,10 +307,11 @@ class LeaseSegment final : public vm::FaultHandler {
 
   // Sole copies (lease_segment_sole.cpp).
   bool is_time_for_sole(Block& block) const noexcept;
-  static std::uint16_t sole_delay_after(const Block& block) noexcept;
+  std::uint16_t sole_delay_after(const Block& block) const noexcept;
   void publish_as_sole(std::uint64_t index, Block& block, std::vector<WriteNotice>& notices);
   Timestamp end_sole(std::uint64_t index, Block& block);
   void end_sole_here(std::uint64_t index, Block& block);
+  void open_sole(std::uint64_t index, Block& block);
   void note_published(std::uint64_t index, Block& block, Timestamp write_ts) noexcept;
   void tell_to_ask(std::uint64_t index, Timestamp write_ts, std::vector<WriteNotice>& notices);
   Timestamp share(fabric::Rank home, std::uint64_t index);
@@ -362,6 +375,7 @@ class LeaseSegment final : public vm::FaultHandler {
   void refresh_stale(Stale& stale, SiteBits site);
   void open_refreshed(std::uint64_t first, std::uint64_t count, SiteBits site);
   void open_expected(SiteBits site);
+  void open_closed(std::span<const std::uint64_t> closed, SiteBits site);
   void refresh_pinned();
   void keep_in_heap(Block& block, Timestamp key);
 
@@ -395,6 +409,7 @@ class LeaseSegment final : public vm::FaultHandler {
   std::uint32_t interval_ = 0;  ///< of releases: the number of the next one of the program's
   std::atomic<std::uint64_t> first_listed_{
       0};                                ///< index plus one of the first dirty block; chained by next_listed
+  std::vector<std::uint64_t> cut_;       ///< under the release fence: see cut()
   std::atomic<std::uint32_t> looks_{0};  ///< more or less
   std::atomic<std::uint32_t> look_ns_{0};  ///< what those in vain cost lately, by the page; 0: not known
   // What an acquire opens of the blocks that releases have closed: see expect_writes().

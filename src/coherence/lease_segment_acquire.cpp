@@ -311,7 +311,13 @@ void LeaseSegment::open_expected(SiteBits site) {
   expecting_.fetch_and(~site, std::memory_order_relaxed);
   std::erase_if(expected, [&](std::uint64_t index) { return pages_.access(index) == vm::Access::write; });
   std::sort(expected.begin(), expected.end());
-  std::span<const std::uint64_t> left = expected;
+  open_closed(expected, site);
+}
+
+/// Opens for writing what that takes no copy for.
+/// \param closed in order \param site of the acquire that expects it; 0: none does
+void LeaseSegment::open_closed(std::span<const std::uint64_t> closed, SiteBits site) {
+  std::span<const std::uint64_t> left = closed;
   while (!left.empty()) {
     std::array<std::uint64_t, open_ahead_most> ready{};
     std::size_t count = 0;
@@ -324,9 +330,9 @@ void LeaseSegment::open_expected(SiteBits site) {
       Block& block = states_[index];
       std::unique_lock busy(block.busy, std::try_to_lock);
       if (!busy.owns_lock() || needs_copy(index, block) || !can_prepare(index, block, false)) continue;
+      if (!prepare_ahead(index, block)) continue;
       busy.release();
       ready[count++] = index;
-      prepare_ahead(index, block);
       const StateGuard guard(block.state);
       block.opened_after = site;
     }

@@ -34,38 +34,72 @@ constexpr std::size_t pages_of(std::size_t bytes) noexcept {
 
 /// \param site of the acquire that this release follows, if it is the first one; else 0
 void LeaseSegment::release_all(bool is_at_place, SiteBits site, std::vector<WriteNotice>& notices) {
-  // Where a release freezes, only the list's lock orders that with who has listed a block and looks: see
-  // open().
   if (!dials_.causal && !has_writes()) return expect_writes(site, {});
   interval_ = releases_.load(std::memory_order_relaxed) + 1;
   if (is_at_place) releases_.store(interval_, std::memory_order_relaxed);
   std::vector<std::uint64_t> listed;
-  std::vector<std::uint64_t> due;
-  {
-    const StateGuard guard(list_lock_);
-    for (std::uint64_t next = first_listed_.exchange(0, std::memory_order_relaxed); next != 0;) {
-      Block& block = states_[next - 1];
-      listed.push_back(next - 1);
-      if (block.due_to_close.load(std::memory_order_relaxed)) due.push_back(next - 1);
-      next = block.next_listed;
-      block.listed = false;
-    }
+  if (dials_.causal) {
+    listed.swap(cut_);
+  } else {
+    listed = take_listed();
+    close_due(listed);
   }
-  close_due(due);
   std::vector<std::uint64_t> elsewhere;
   for (const std::uint64_t index : listed) {
     Block& block = states_[index];
     const std::lock_guard busy(block.busy);
-    if (!is_dirty(block)) continue;
+    if (!is_dirty(block)) {
+      space_.leave_cut(block);
+      continue;
+    }
     if (floating() && lock_.try_lock_own(index)) {
       if (release_at_home(index, block, notices)) list_dirty(index, block);
       lock_.unlock(index);
+      space_.leave_cut(block);
     } else {
       elsewhere.push_back(index);
     }
   }
   release_elsewhere(elsewhere, notices);
   expect_writes(site, listed);
+  if (dials_.causal && dials_.open_ahead != 0) open_again(listed);
+}
+
+/// What a cut has closed, and has been written since the last one: it probably will be again.
+void LeaseSegment::open_again(std::vector<std::uint64_t>& closed) {
+  const std::uint8_t place = space_.place_.load(std::memory_order_relaxed);
+  std::erase_if(closed, [&](std::uint64_t index) { return states_[index].written_in[place] != interval_; });
+  open_closed(closed, 0);
+}
+
+/// What may have been written since the last release.
+std::vector<std::uint64_t> LeaseSegment::take_listed() {
+  std::vector<std::uint64_t> listed;
+  const StateGuard guard(list_lock_);
+  for (std::uint64_t next = first_listed_.exchange(0, std::memory_order_relaxed); next != 0;) {
+    Block& block = states_[next - 1];
+    listed.push_back(next - 1);
+    next = block.next_listed;
+    block.listed = false;
+  }
+  return listed;
+}
+
+/// While the space is frozen. What has been written is what the release publishes that follows: each block is
+/// closed to writes until that has looked at it. Only the list's lock orders this with who has listed a block
+/// and looks: see open().
+void LeaseSegment::cut() {
+  cut_ = take_listed();
+  std::sort(cut_.begin(), cut_.end());
+  for (const std::uint64_t index : cut_) {
+    states_[index].in_cut.store(true);
+    interleave();
+  }
+  constexpr std::size_t at_a_time = 256;  // whose state others wait for meanwhile
+  for (std::size_t first = 0; first < cut_.size(); first += at_a_time) {
+    close_to(vm::Access::read, std::span(cut_).subspan(first, std::min(at_a_time, cut_.size() - first)),
+             [](std::uint64_t /*index*/, const Block& /*block*/) { return true; });
+  }
 }
 
 /// What was written after the acquire at a place is expected to be written after the next one there, which
@@ -88,7 +122,11 @@ void LeaseSegment::expect_writes(SiteBits site, std::span<const std::uint64_t> l
 
 /// Takes write access away from what is not written for a while, neighbours with one system call, before it
 /// is looked at: it is published where it was written after all, and no release looks at it again.
-void LeaseSegment::close_due(std::vector<std::uint64_t>& close) {
+void LeaseSegment::close_due(std::span<const std::uint64_t> listed) {
+  std::vector<std::uint64_t> close;
+  std::copy_if(listed.begin(), listed.end(), std::back_inserter(close), [&](std::uint64_t index) {
+    return states_[index].due_to_close.load(std::memory_order_relaxed);
+  });
   std::sort(close.begin(), close.end());
   // Another thread may have opened one again before the last release had it alone.
   close_to(vm::Access::read, close,
@@ -101,6 +139,7 @@ void LeaseSegment::release_elsewhere(const std::vector<std::uint64_t>& indices,
   const auto release_one = [&](std::uint64_t index) {
     Block& block = states_[index];
     if (is_dirty(block) && release(index, block, notices)) list_dirty(index, block);
+    space_.leave_cut(block);
   };
   std::vector<std::uint64_t> later;
   space_.waits().run(indices.size(), [&](std::size_t i) {
@@ -174,6 +213,11 @@ bool LeaseSegment::release_at_home(std::uint64_t index, Block& block, std::vecto
     close_to_reads(index, block);
     if (unchanged(index)) {
       Counters::add(counters_.unchanged);
+    } else if (!strong(index) && is_time_for_sole(block)) {
+      found_written(block);
+      publish_as_sole(index, block, notices);
+      open_sole(index, block);
+      return false;
     } else {
       publish_here();
     }

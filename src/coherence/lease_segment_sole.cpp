@@ -30,9 +30,6 @@
 namespace craton::coherence {
 
 namespace {
-/// A block that others asked for is not tried again for so many releases that look at it, and for twice as
-/// many each time.
-constexpr unsigned first_sole_delay = 8;
 constexpr unsigned sole_delay_doublings = 8;
 }  // namespace
 
@@ -45,9 +42,9 @@ bool LeaseSegment::is_time_for_sole(Block& block) const noexcept {
 }
 
 /// Releases that look at the block until it is tried again.
-std::uint16_t LeaseSegment::sole_delay_after(const Block& block) noexcept {
+std::uint16_t LeaseSegment::sole_delay_after(const Block& block) const noexcept {
   const unsigned doublings = std::min<unsigned>(block.times_shared, sole_delay_doublings);
-  return static_cast<std::uint16_t>(first_sole_delay << doublings);
+  return static_cast<std::uint16_t>(dials_.sole_delay << doublings);
 }
 
 /// With `busy` and the block's own lock: the home is here, and open for writing. It is published for the last
@@ -111,6 +108,10 @@ Timestamp LeaseSegment::end_sole(std::uint64_t index, Block& block) {
 /// Under the state lock.
 void LeaseSegment::end_sole_here(std::uint64_t index, Block& block) {
   block.sole = false;
+  if (dials_.causal) {  // the copy is to be of one moment, before which the next release begins
+    if (pages_.access(index) == vm::Access::write) pages_.set_access(index, vm::Access::read);
+    space_.show_uncut();
+  }
   // Listed, and seen to be by all, before the copy: what comes too late for the twin must be found by the
   // release that follows it. That one waits for the state lock.
   list_dirty(index, block);
@@ -129,6 +130,14 @@ void LeaseSegment::end_sole_here(std::uint64_t index, Block& block) {
     block.copy_write_ts = block.copy_read_ts = now;
   }
   keep_in_heap(block, block.copy_read_ts);
+}
+
+/// With `busy` and the release fence, of a block that a cut has closed and that was just published as sole
+/// (causal). If that has not ended already.
+void LeaseSegment::open_sole(std::uint64_t index, Block& block) {
+  space_.leave_cut(block);
+  const StateGuard guard(block.state);
+  if (block.sole) pages_.set_access(index, vm::Access::write);
 }
 
 /// With `busy`. Asks a home to end_sole(). \returns what that returned. \throws Error peer_lost

@@ -28,6 +28,7 @@ Heartbeat::Heartbeat(fabric::Fabric& fabric, coherence::LeaseRelease& protocol, 
       interval_ns_(interval_ns),
       acquired_seen_(fabric.size(), 0) {
   if (interval_ns_ == 0 || fabric_.size() == 1) return;
+  protocol_.set_releaser(*this);
   const SignalsBlocked blocked;
   thread_ = std::thread([this]() noexcept { run(); });
 }
@@ -40,16 +41,28 @@ void Heartbeat::set_also(Also also, void* context) noexcept {
 
 void Heartbeat::stop() noexcept {
   if (!thread_.joinable()) return;
-  stopped_.store(1, std::memory_order_release);
-  fabric_.wake_sleepers(stopped_);
+  calls_.fetch_or(stopped, std::memory_order_release);
+  fabric_.wake_sleepers(calls_);
   thread_.join();
 }
 
-/// \returns false if it is time to stop
+void Heartbeat::want_release() noexcept {
+  if ((calls_.fetch_or(wanted) & wanted) == 0) fabric_.wake_sleepers(calls_);
+}
+
+/// Releases meanwhile, where that is wanted. \returns false if it is time to stop
 bool Heartbeat::sleep_until(TimeNs time_ns) {
-  while (stopped_.load(std::memory_order_acquire) == 0 && fabric_.lost_ranks() == 0) {
-    if (fabric_.clock().now_ns() >= time_ns) return true;
-    fabric_.sleep_while(stopped_, 0, time_ns);
+  while (fabric_.lost_ranks() == 0) {
+    const std::uint32_t calls = calls_.load(std::memory_order_acquire);
+    if ((calls & stopped) != 0) return false;
+    if ((calls & wanted) != 0) {
+      calls_.fetch_and(~wanted);  // before it looks: who wants one later calls again
+      if (protocol_.is_release_wanted()) publish();
+    } else if (fabric_.clock().now_ns() >= time_ns) {
+      return true;
+    } else {
+      fabric_.sleep_while(calls_, 0, time_ns);
+    }
   }
   return false;
 }
@@ -73,6 +86,15 @@ void Heartbeat::run() {
   }
 }
 
+void Heartbeat::publish() {
+  const TimeNs start_ns = fabric_.clock().now_ns();
+  coherence::Counters::add(protocol_.counters().heartbeats);
+  protocol_.release(false);
+  ++releases_seen_;
+  released_ns_ = fabric_.clock().now_ns();
+  release_cost_ns_ = released_ns_ - start_ns;
+}
+
 /// What the rank's threads have done since the last beat is left out. Only the half that they have done: who
 /// uses a lock of its own publishes and acquires nothing, who only faults on strong blocks acquires and
 /// publishes nothing.
@@ -84,11 +106,7 @@ void Heartbeat::beat() {
     released_ns_ = now_ns;
     release_cost_ns_ -= release_cost_ns_ / 16;  // another phase of the program may have less to publish
   } else if (now_ns - released_ns_ >= std::min(quiet_releases * release_cost_ns_, longest_quiet_ns)) {
-    coherence::Counters::add(counters.heartbeats);
-    protocol_.release(false);
-    ++releases_seen_;
-    released_ns_ = fabric_.clock().now_ns();
-    release_cost_ns_ = released_ns_ - now_ns;
+    publish();
   }
   const std::uint64_t barriers = protocol_.barriers();
   const std::uint64_t posts = protocol_.posts();

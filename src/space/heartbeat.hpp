@@ -7,7 +7,7 @@
 /// that it would cost more than it is worth, and, unless there was a barrier of all ranks, where there
 /// are ranks from which no thread has acquired since, a get of eight bytes from all, together, and an acquire
 /// from those that have published something. However long a beat takes, beats take no more than a twentieth
-/// of the time.
+/// of the time. Between them it releases at once where other ranks wait for that (LeaseRelease::show_uncut).
 #pragma once
 
 #include <atomic>
@@ -23,14 +23,14 @@
 
 namespace craton::space {
 
-class Heartbeat {
+class Heartbeat final : private coherence::Releaser {
  public:
   /// \param interval_ns between beats; 0: there is no thread, and nothing happens
   Heartbeat(fabric::Fabric& fabric, coherence::LeaseRelease& protocol, SignatureBoard& board,
             TimeNs interval_ns);
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
-  ~Heartbeat() { stop(); }
+  ~Heartbeat() override { stop(); }
 
   /// Whether it beats at all.
   bool beats() const noexcept { return interval_ns_ != 0; }
@@ -45,8 +45,10 @@ class Heartbeat {
   void stop() noexcept;
 
  private:
+  void want_release() noexcept override;
   void run();
   void beat();
+  void publish();
   bool sleep_until(TimeNs time_ns);
 
   fabric::Fabric& fabric_;
@@ -63,7 +65,9 @@ class Heartbeat {
   std::mutex also_lock_;
   Also also_ = nullptr;
   void* also_context_ = nullptr;
-  std::atomic<std::uint32_t> stopped_{0};  ///< 1: it is time to stop; the thread sleeps on it
+  static constexpr std::uint32_t stopped = 1;  ///< it is time to stop
+  static constexpr std::uint32_t wanted = 2;   ///< a release, at once
+  std::atomic<std::uint32_t> calls_{0};        ///< those; the thread sleeps while there is none
   std::thread thread_;
 };
 

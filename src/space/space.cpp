@@ -281,8 +281,9 @@ OwnedSegment& Space::create_owned_segment(const std::string& name, std::size_t p
 }
 
 void Space::close() {
+  agreement_.meet();  // until then others may wait for a release of this rank
   heartbeat_.stop();
-  agreement_.meet();
+  agreement_.meet();  // and until then a beat may ask others
   end_service();
   if (owned_ != nullptr) owned_->close();
   for (std::size_t i = segments_.size(); i > 0; --i) segments_[i - 1].close(fabric_);

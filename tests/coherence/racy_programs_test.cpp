@@ -69,11 +69,46 @@ std::string name_of(const Chain& chain, const Flushes& flushes, bool causal) {
   return std::string(chain.name) + " " + flushes.name + (causal ? ", causal" : "");
 }
 
-constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 3> racy_counts{{
+constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 7> racy_counts{{
     {"merges", &Counters::merges},
+    {"read ahead", &Counters::read_ahead},
+    {"opened ahead", &Counters::opened_ahead},
+    {"sole", &Counters::sole},
+    {"shared", &Counters::shared},
     {"rises", &Counters::rises},
     {"falls", &Counters::falls},
 }};
+
+/// A rank's heartbeat, as space::Heartbeat: also releases when that is wanted, at once or with the next beat.
+class Beats final : public Releaser {
+ public:
+  Beats(SimFabric& fabric, bool hurries) : fabric_(fabric), hurries_(hurries) {}
+  void want_release() noexcept override {
+    is_wanted_ = true;
+    fabric_.notify();
+  }
+  void stop() {
+    is_stopped_ = true;
+    fabric_.notify();
+    static_cast<void>(fabric_.wait_until([this] { return has_ended_; }, no_deadline));
+  }
+  /// \returns false if it is time to stop
+  bool rest(TimeNs rest_ns) {
+    const auto is_called = [this] { return is_stopped_ || (hurries_ && is_wanted_); };
+    static_cast<void>(fabric_.wait_until(is_called, fabric_.clock().now_ns() + rest_ns));
+    is_wanted_ = false;
+    has_ended_ = is_stopped_;
+    if (has_ended_) fabric_.notify();
+    return !has_ended_;
+  }
+
+ private:
+  SimFabric& fabric_;
+  const bool hurries_;
+  bool is_wanted_ = false;
+  bool is_stopped_ = false;
+  bool has_ended_ = false;
+};
 
 class RacyRun : public SimRun {
  public:
@@ -84,24 +119,30 @@ class RacyRun : public SimRun {
     chain_ = &random_.pick(chains);
     flushes_ = &random_.pick(flush_choices);
     shape_.block_bytes = block_bytes;
-    shape_.blocks = chain_->words() + random_.below(2);
+    shape_.blocks = chain_->words() + random_.pick(std::array<std::uint64_t, 3>{0, 1, 6});  // longer releases
     shape_.initial_homes.kind = random_.one_in(2) ? InitialHomes::Kind::cyclic : InitialHomes::Kind::one;
     shape_.initial_homes.rank = static_cast<Rank>(random_.below(ranks));
     shape_.dials = random_dials(random_);
     shape_.dials.causal = shape_.dials.home == Home::floating && random_.one_in(2);
+    shape_.dials.sole_delay = random_.pick(std::array<std::uint8_t, 3>{0, 1, 8});
+    shape_.dials.open_ahead = random_.pick(std::array<std::uint32_t, 3>{0, 0, 32});
     if (random_.one_in(4)) shape_.dials.strength = Strength::automatic;  // then atomics beside the words
     shape_.dials.fall_after_ns = random_.pick(std::array<TimeNs, 3>{1'000, 10'000, 100'000});
     shape_.dials.hold_ns = random_.pick(std::array<TimeNs, 2>{100, 10'000});
     notices_ = random_.pick(std::array<std::size_t, 4>{0, 1, 16, 1024});
-    last_ = random_.between(1, 8);
-    writer_pause_ns_ = random_.pick(std::array<std::uint64_t, 2>{400, pause_ns});
-    beat_ns_ = random_.pick(std::array<std::uint64_t, 3>{2'000, 10'000, 50'000});
+    last_ = random_.between(1, random_.one_in(2) ? 8 : 40);
+    writer_pause_ns_ = random_.pick(std::array<std::uint64_t, 3>{100, 400, pause_ns});
+    reader_pause_ns_ = random_.pick(std::array<std::uint64_t, 2>{400, pause_ns});
+    beat_ns_ = random_.pick(std::array<std::uint64_t, 4>{500, 2'000, 10'000, 50'000});
+    rest_beats_ = shape_.dials.invalidation == Invalidation::directory || random_.one_in(2) ? 4 : 0;
+    noise_one_in_ = random_.one_in(2) ? 4 : 1;
     first_rank_ = random_.below(ranks);
     // Sometimes the words lie the other way round: the order of blocks must not decide.
     is_reversed_ = random_.one_in(2);
+    hurries_ = random_.one_in(2);
+    if (random_.one_in(8)) share_while_releasing();
     make_world(ranks);
     noise_.resize(chain_->threads, std::vector<std::uint64_t>(shape_.blocks, 0));
-    left_ = chain_->threads;
     const std::string failure = run_ranks([this](SimFabric& fabric) { main(fabric); });
     const std::string what = name_of(*chain_, *flushes_, shape_.dials.causal);
     seen[what + (is_stale_ ? ": stale" : ": right")] += 1;
@@ -115,35 +156,53 @@ class RacyRun : public SimRun {
   static constexpr unsigned polls_at_most = 400;
   static constexpr std::uint64_t pause_ns = 4'000;
 
+  /// Sole copies come and go while long releases are under way, one after the other: a flag that is found so
+  /// is the effect of what only the next release publishes.
+  void share_while_releasing() {
+    chain_ = &chains[0];
+    flushes_ = &flush_choices[0];
+    shape_.blocks = 8;
+    shape_.dials.home = Home::floating;
+    shape_.dials.invalidation = Invalidation::leases;
+    shape_.dials.lease = 1000;
+    shape_.dials.strength = Strength::release;
+    shape_.dials.causal = shape_.dials.sole_copies = true;
+    shape_.dials.sole_delay = 0;
+    shape_.dials.open_ahead = 0;
+    notices_ = 1024;
+    last_ = 40;
+    writer_pause_ns_ = 400;
+    beat_ns_ = 500;
+    rest_beats_ = 0;
+    noise_one_in_ = 1;
+    hurries_ = false;
+  }
+
   void main(SimFabric& fabric) {
     const Rank rank = fabric.rank();
+    Beats beats(fabric, hurries_);
     ranks_[rank] = std::make_unique<SimRank>(
         fabric, std::vector{shape_},
-        SpaceDials{.notice_capacity = notices_, .barrier_factor = seed_ % 2 == 0 ? 1U : 16U}, 1, 1);
+        SpaceDials{.notice_capacity = notices_, .barrier_factor = seed_ % 2 == 0 ? 1U : 16U}, 1, 1, &beats);
     SimRank& own = *ranks_[rank];
     own.barrier().wait();
-    unsigned running = 1;
-    const auto ends = [&](SimFabric& same) {
-      --running;
-      same.notify();
-    };
-    world_->spawn(rank, [&, this](SimFabric& same) {
-      beat(same);
-      ends(same);
-    });
+    unsigned running = 0;
+    world_->spawn(rank, [&, this](SimFabric& same) { beat(same, beats); });
     for (std::size_t thread = 0; thread < chain_->threads; ++thread) {
       if ((first_rank_ + thread) % world_->size() != rank) continue;
       ++running;
       world_->spawn(rank, [&, this, thread](SimFabric& same) {
         run_thread(same.rank(), thread);
-        --left_;
-        ends(same);
+        --running;
+        same.notify();
       });
     }
     static_cast<void>(fabric.wait_until([&] { return running == 0; }, no_deadline));
     own.barrier().wait();
     check_end(rank);
     own.barrier().wait();
+    beats.stop();          // until now others may have waited for a release of this rank
+    own.barrier().wait();  // and until now a beat may have asked others
     own.close();
     for (const auto& [name, count] : racy_counts) seen[name] += own.protocol().count(count);
   }
@@ -151,11 +210,10 @@ class RacyRun : public SimRun {
   /// As space::Heartbeat does: looks at the heads first, and rests for longer than all takes. Else a home
   /// that tells of a block at each release can drop the copies of those who fetch it, where that takes them
   /// longer, again and again before they have used them (directory).
-  void beat(SimFabric& fabric) {
+  void beat(SimFabric& fabric, Beats& beats) {
     const Rank rank = fabric.rank();
     TimeNs took_ns = 0;
-    while (left_ > 0) {
-      world_->compute(4 * took_ns + static_cast<TimeNs>(random_.below(beat_ns_)));
+    while (beats.rest(rest_beats_ * took_ns + static_cast<TimeNs>(random_.below(beat_ns_)))) {
       LeaseRelease& protocol = ranks_[rank]->protocol();
       const TimeNs began_ns = fabric.clock().now_ns();
       protocol.release();
@@ -172,6 +230,8 @@ class RacyRun : public SimRun {
   void run_thread(Rank rank, std::size_t thread) {
     if (thread == 0) {
       for (std::uint64_t count = 1; count <= last_; ++count) {
+        if (random_.one_in(4))
+          disturb(rank, thread, random_.below(shape_.blocks));  // the flag's is open, say
         set(rank, 0, count);
         if (flushes_->writers) flush(rank);
         if (random_.one_in(4)) world_->preempt();
@@ -197,24 +257,30 @@ class RacyRun : public SimRun {
           }
         }
       }
-      make_noise(rank, thread, pause_ns);
+      make_noise(rank, thread, reader_pause_ns_);
     }
   }
 
   /// Others' words in the same blocks, and time.
   void make_noise(Rank rank, std::size_t thread, std::uint64_t most_ns) {
-    if (random_.one_in(4)) {
+    if (random_.one_in(noise_one_in_)) disturb(rank, thread, random_.below(shape_.blocks));
+    if (random_.one_in(4)) {  // some in a row are read ahead
       const std::uint64_t block = random_.below(shape_.blocks);
-      const std::uint64_t value = ++noise_[thread][block];
-      if (shape_.dials.strength == Strength::automatic && random_.one_in(3)) {
-        ranks_[rank]->atomic(0, noise_offset(thread, block), word_bytes,
-                             [&](std::byte* word) { std::memcpy(word, &value, word_bytes); });
-      } else {
-        ranks_[rank]->store(0, noise_offset(thread, block), &value, word_bytes);
-      }
+      const std::uint64_t end = block + random_.between(1, shape_.blocks - block);
+      for (std::uint64_t next = block; next < end; ++next)
+        static_cast<void>(load(rank, noise_offset(thread, next)));
     }
-    if (random_.one_in(4)) static_cast<void>(load(rank, noise_offset(thread, random_.below(shape_.blocks))));
     world_->compute(static_cast<TimeNs>(random_.below(most_ns)));
+  }
+
+  void disturb(Rank rank, std::size_t thread, std::uint64_t block) {
+    const std::uint64_t value = ++noise_[thread][block];
+    if (shape_.dials.strength == Strength::automatic && random_.one_in(3)) {
+      ranks_[rank]->atomic(0, noise_offset(thread, block), word_bytes,
+                           [&](std::byte* word) { std::memcpy(word, &value, word_bytes); });
+    } else {
+      ranks_[rank]->store(0, noise_offset(thread, block), &value, word_bytes);
+    }
   }
 
   /// After a barrier nothing is in a race any more.
@@ -252,18 +318,21 @@ class RacyRun : public SimRun {
   std::size_t notices_ = 0;
   std::uint64_t last_ = 0;
   std::uint64_t beat_ns_ = 0;
+  TimeNs rest_beats_ = 0;
+  std::uint64_t noise_one_in_ = 0;
   std::uint64_t writer_pause_ns_ = 0;  ///< short: several counts while a release is under way
+  std::uint64_t reader_pause_ns_ = 0;
   std::uint64_t first_rank_ = 0;
   bool is_reversed_ = false;
+  bool hurries_ = false;
   bool is_stale_ = false;
-  std::size_t left_ = 0;                           ///< threads of the chain
   std::vector<std::vector<std::uint64_t>> noise_;  ///< last written, by thread and block
 };
 
 class RacyPrograms : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(RacyPrograms, FindDataAfterItsFlagWhereThatIsPromised) {
-  const Schedules all = run_schedules<RacyRun>(GetParam(), schedules_wanted(20'000, 500));
+  const Schedules all = run_schedules<RacyRun>(GetParam(), schedules_wanted(10'000, 300));
   expect_all_seen(all, racy_counts);
   if (all.count < 3 * schedules_that_come_to_all) return;  // there are many kinds of them
   for (const Chain& chain : chains) {

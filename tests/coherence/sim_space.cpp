@@ -27,7 +27,7 @@ SimRank::Memory::Memory(fabric::sim::SimFabric& fabric, SegmentId id, const Segm
       first_region(id * regions_a_segment) {}
 
 SimRank::SimRank(fabric::sim::SimFabric& fabric, const std::vector<SegmentShape>& shapes,
-                 const SpaceDials& dials, unsigned threads, std::uint32_t mutexes)
+                 const SpaceDials& dials, unsigned threads, std::uint32_t mutexes, Releaser* releaser)
     : fabric_(fabric),
       board_(fabric, board_region, board_handler, dials.notice_capacity),
       bulletin_(fabric, bulletin_handler, dials.notice_capacity),
@@ -38,6 +38,7 @@ SimRank::SimRank(fabric::sim::SimFabric& fabric, const std::vector<SegmentShape>
   Interleaving::context = &fabric.world();
   Interleaving::run = [](void* world) noexcept { static_cast<fabric::sim::World*>(world)->maybe_switch(); };
   ++ranks;
+  if (releaser != nullptr) protocol_.set_releaser(*releaser);
   for (const SegmentShape& shape : shapes) {
     segments_.push_back(std::make_unique<Memory>(fabric, static_cast<SegmentId>(segments_.size()), shape));
     Memory& memory = *segments_.back();

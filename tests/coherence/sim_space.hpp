@@ -82,9 +82,9 @@ struct SegmentShape {
 /// A rank's segments and protocol.
 class SimRank {
  public:
-  /// Collective. Blocks.
+  /// Collective. Blocks. \param releaser null: there is none
   SimRank(fabric::sim::SimFabric& fabric, const std::vector<SegmentShape>& shapes, const SpaceDials& dials,
-          unsigned threads, std::uint32_t mutexes);
+          unsigned threads, std::uint32_t mutexes, Releaser* releaser = nullptr);
   ~SimRank();
 
   fabric::sim::SimFabric& fabric() noexcept { return fabric_; }

@@ -59,6 +59,19 @@ TEST_P(RacyOpenMp, GoesOnWhereTheyAreNot) {
   RecordProperty("without_causal", job.output());
 }
 
+std::string output_of_handlers(const char* causal) {
+  LaunchedJob job(
+      {"--share=auto", "-n", "4", "--threads", "1", causal, "--timeout=20s", "--", job::program("handlers")});
+  EXPECT_EQ(job::finish_clean(job), 0);
+  return job.output();
+}
+
+// A handler's fault acquires, and once waited for the barrier that its own thread was in.
+TEST(CausalHandlers, AcquireWhereverTheirThreadsAre) {
+  const std::string usual = output_of_handlers("--causal=no");
+  for (int run = 0; run < 8; ++run) EXPECT_EQ(output_of_handlers("--causal"), usual);
+}
+
 INSTANTIATE_TEST_SUITE_P(Run, RacyOpenMp, testing::ValuesIn(racy_ways),
                          [](const testing::TestParamInfo<RacyWay>& tested) {
                            return std::string(tested.param.name);
