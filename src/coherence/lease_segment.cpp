@@ -133,11 +133,12 @@ void LeaseSegment::fault(vm::BlockIndex index, bool write) {
       if (!dials_.causal) continue;
     }
     // Both may wait for a release that waits for this block, here or elsewhere.
-    const FetchedAhead ahead = is_learnt || write || !was_fetched ? FetchedAhead() : fetch_ahead(index);
-    busy.unlock();
     if (is_learnt) {
+      busy.unlock();
       space_.wait_to_write(block);
     } else {
+      const FetchedAhead ahead = !write && was_fetched ? fetch_ahead(index) : FetchedAhead();
+      busy.unlock();
       space_.learn_from_all();
       open_ahead(ahead);
     }

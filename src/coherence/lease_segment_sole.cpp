@@ -19,6 +19,9 @@
 /// That takes an order: who writes, then releases, has its write in memory when it looks at the list; who
 /// copies the block to the twin has listed it before. If the look finds the block unlisted, the block was not
 /// yet copied, and the write is in there.
+///
+/// In causal segments the home closes the block before it copies it, and no other rank uses the copy before
+/// the home has released what it wrote until then: LeaseRelease::show_uncut.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -135,7 +138,6 @@ void LeaseSegment::end_sole_here(std::uint64_t index, Block& block) {
 /// With `busy` and the release fence, of a block that a cut has closed and that was just published as sole
 /// (causal). If that has not ended already.
 void LeaseSegment::open_sole(std::uint64_t index, Block& block) {
-  space_.leave_cut(block);
   const StateGuard guard(block.state);
   if (block.sole) pages_.set_access(index, vm::Access::write);
 }
