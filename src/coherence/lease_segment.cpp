@@ -486,7 +486,12 @@ void LeaseSegment::back_off(unsigned& round) {
 /// With `busy`. Afterwards writes of this rank can be told from those of others, and the block is listed.
 void LeaseSegment::prepare_write(std::uint64_t index, Block& block) {
   settle(index, block);
-  if (!is_dirty(block)) {
+  const auto is_clean = [&] {
+    const StateGuard guard(block.state);
+    CRATON_ASSERT(block.sole <= block.dirty);  // a clean sole one is open, and may end at any time
+    return !block.dirty;
+  };
+  if (is_clean()) {
     block.unchanged = 0;
     block.cooled = false;
     if (floating() && lock_.try_lock_own(index)) {

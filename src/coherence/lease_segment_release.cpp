@@ -30,6 +30,12 @@ constexpr std::size_t pages_of(std::size_t bytes) noexcept {
   return std::max<std::size_t>(bytes / page_bytes, 1);
 }
 
+/// Another thread may have listed a block, to write it, before the last release had it alone: that one stays
+/// open.
+constexpr auto is_not_alone = [](std::uint64_t /*index*/, const Block& block) {
+  return !block.sole || block.dirty;
+};
+
 }  // namespace
 
 /// \param site of the acquire that this release follows, if it is the first one; else 0
@@ -98,7 +104,7 @@ void LeaseSegment::cut() {
   constexpr std::size_t at_a_time = 256;  // whose state others wait for meanwhile
   for (std::size_t first = 0; first < cut_.size(); first += at_a_time) {
     close_to(vm::Access::read, std::span(cut_).subspan(first, std::min(at_a_time, cut_.size() - first)),
-             [](std::uint64_t /*index*/, const Block& /*block*/) { return true; });
+             is_not_alone);
   }
 }
 
@@ -128,9 +134,7 @@ void LeaseSegment::close_due(std::span<const std::uint64_t> listed) {
     return states_[index].due_to_close.load(std::memory_order_relaxed);
   });
   std::sort(close.begin(), close.end());
-  // Another thread may have opened one again before the last release had it alone.
-  close_to(vm::Access::read, close,
-           [](std::uint64_t /*index*/, const Block& block) { return !block.sole || block.dirty; });
+  close_to(vm::Access::read, close, is_not_alone);
 }
 
 /// Releases blocks whose home is not here, many at a time.
