@@ -140,12 +140,13 @@ typedef struct craton_segment_options {
   int causal; /**< 1: data, then a flag, by plain stores, is right without anything between, as long as both
                  lie in such segments (not in what is pinned): who finds the flag finds the data. Something
                  must make the flag move: the option heartbeat does. Needs CRATON_HOME_FLOATING, and works as
-                 with CRATON_RELEASE_PLAIN and without prefetch. Each fault that fetches asks all ranks. 0 */
+                 with CRATON_RELEASE_PLAIN. Each fault that fetches asks all ranks. 0 */
   int sole_copies; /**< 1: a block that no other rank has asked for since it was released costs its home
                       nothing more; with CRATON_INVALIDATION_LEASES, and either hot_blocks and
                       CRATON_RELEASE_FAST or causal and the option heartbeat; 1 */
   int migration;   /**< 1: a block that ranks write one after the other comes with its home when it is
-                      acquired to be written, and is copied once; with sole_copies and prefetch; 1 */
+                      acquired to be written, and is copied once; with sole_copies and prefetch, not if causal;
+                      1 */
 } craton_segment_options;
 
 #define CRATON_SEGMENT_OPTIONS_INIT                                                                   \

@@ -82,7 +82,7 @@ struct Dials {
   std::uint32_t probe_one_in = 64;
   /// Who finds in a block what another rank wrote finds elsewhere what that one had written, or found,
   /// before: see lease_release.hpp. Both must lie in segments with this dial. With Home::floating only, and
-  /// then Release::plain and without prefetch.
+  /// then Release::plain and without migration.
   bool causal = false;
   /// Of blocks that are not told otherwise.
   Strength strength = Strength::release;

@@ -430,30 +430,40 @@ Exclusive& LeaseRelease::exclusive() noexcept {
 
 /// Of all ranks, as the bytes of one that merged have writes of others in them of which it knows nothing.
 /// What is under way is waited for: some of its blocks can be fetched before the last is published and told
-/// of. Without any lock, since a release elsewhere may wait for one of this rank's blocks.
+/// of. Without any lock, since a release elsewhere may wait for one of this rank's blocks. Opens what came
+/// before the look at those numbers, and so is the effect of nothing else.
 void LeaseRelease::learn_from_all() {
   constexpr TimeNs first_pause_ns = 1'000;
   constexpr unsigned doublings = 6;
+  std::vector<std::vector<LeaseSegment::Arrived>> arrived;
+  for (const auto& segment : segments_) arrived.push_back(segment->take_arrived());
   std::vector<std::uint64_t> wanted(fabric_.size());
   exchange_.get_turns(wanted);
   std::vector<std::uint64_t> now = wanted;
+  std::vector<fabric::Rank> changed;
   for (fabric::Rank rank = 0; rank < fabric_.size(); ++rank) {
-    std::atomic<std::uint64_t>& learnt = learnt_turns_[rank];
-    std::uint64_t before = learnt.load(std::memory_order_acquire);
-    if (rank == fabric_.rank() || before >= wanted[rank]) continue;
+    if (rank == fabric_.rank() || learnt_turns_[rank].load(std::memory_order_acquire) >= wanted[rank])
+      continue;
+    changed.push_back(rank);
     wanted[rank] += wanted[rank] % 2;
-    for (unsigned round = 0; now[rank] < wanted[rank]; ++round) {
-      const auto lost = [this] { return fabric_.lost_ranks() != 0; };
-      const TimeNs pause_ns = first_pause_ns << std::min(round, doublings);
-      if (fabric_.wait_until(lost, fabric_.clock().now_ns() + pause_ns) == fabric::Status::ok)
-        throw_lost(fabric_);
-      exchange_.get_turns(now);
-    }
-    acquire(rank, no_site);
+  }
+  const auto has_ended = [&](fabric::Rank rank) { return now[rank] >= wanted[rank]; };
+  for (unsigned round = 0; !std::all_of(changed.begin(), changed.end(), has_ended); ++round) {
+    const auto lost = [this] { return fabric_.lost_ranks() != 0; };
+    const TimeNs pause_ns = first_pause_ns << std::min(round, doublings);
+    if (fabric_.wait_until(lost, fabric_.clock().now_ns() + pause_ns) == fabric::Status::ok)
+      throw_lost(fabric_);
+    exchange_.get_turns(now);
+  }
+  if (!changed.empty()) acquire(changed, no_place);
+  for (const fabric::Rank rank : changed) {
     Counters::add(counters_.causal_acquires);
+    std::atomic<std::uint64_t>& learnt = learnt_turns_[rank];
+    std::uint64_t before = learnt.load(std::memory_order_relaxed);
     while (before < wanted[rank] && !learnt.compare_exchange_weak(before, wanted[rank])) {
     }
   }
+  for (SegmentId id = 0; id < arrived.size(); ++id) segments_[id].open_arrived(arrived[id]);
 }
 
 void LeaseRelease::begin_turn() noexcept {

@@ -309,10 +309,11 @@ class LeaseRelease {
   Bulletin& bulletin_;
   fiber::Mutex posting_;  ///< from a post until what it was answered is acquired; taken after release_fence_
   std::atomic<std::uint64_t> posts_{0};
-  Sites sites_;                                      ///< of acquires
-  const SiteBits no_site_ = sites_.bit_of(no_site);  ///< that of flushes
-  std::atomic<std::uint8_t> place_{0};               ///< of the last one: Sites::place_of
-  std::atomic<SiteBits> unreleased_site_{0};         ///< of the last one, if no release has come since
+  Sites sites_;                                        ///< of acquires
+  const SiteBits no_site_ = sites_.bit_of(no_site);    ///< that of flushes
+  const SiteBits no_place_ = sites_.bit_of(no_place);  ///< and of heartbeats and faults
+  std::atomic<std::uint8_t> place_{0};                 ///< of the last one: Sites::place_of
+  std::atomic<SiteBits> unreleased_site_{0};           ///< of the last one, if no release has come since
   // Where segments are causal.
   std::atomic<bool> causal_{false};  ///< from the first such segment on
   Releaser* releaser_ = nullptr;

@@ -35,11 +35,11 @@ Dials checked(Dials dials, bool may_be_sole) {
     refuse("cannot keep causes before effects where homes are fixed",
            "writes that come from a fixed home are not waited for");
   if (dials.causal) {
-    // A release closes what it publishes before it looks, and acquires must not wait for those of others.
+    // A release closes what it publishes before it looks; a home that is taken open was never released.
     dials.release = Release::plain;
-    dials.prefetch = false;
     dials.hot_blocks = false;
     dials.sole_copies = dials.sole_copies && may_be_sole;
+    dials.migrate_after = Dials::never;
   } else {
     if (dials.release == Release::plain) dials.hot_blocks = false;
     if (!dials.hot_blocks) dials.sole_copies = false;
@@ -137,10 +137,9 @@ void LeaseSegment::fault(vm::BlockIndex index, bool write) {
       busy.unlock();
       space_.wait_to_write(block);
     } else {
-      const FetchedAhead ahead = !write && was_fetched ? fetch_ahead(index) : FetchedAhead();
+      if (!write && was_fetched) fetch_ahead(index);
       busy.unlock();
       space_.learn_from_all();
-      open_ahead(ahead);
     }
     busy.lock();
     if (!is_learnt) block.learnt_arrival = std::max(block.learnt_arrival, arrival);
@@ -426,29 +425,61 @@ void LeaseSegment::unlock_ahead(std::uint64_t first, std::uint64_t count) noexce
 
 /// With `busy`, of a block that came from another rank and whose past has still to be learnt (causal): the
 /// first half of read_ahead(). What is learnt then is of these as well.
-LeaseSegment::FetchedAhead LeaseSegment::fetch_ahead(std::uint64_t index) {
-  FetchedAhead ahead{.first = index + 1, .count = lock_ahead(index), .arrivals = {}};
-  if (ahead.count == 0) return ahead;
-  const ScopeExit unlock([&]() noexcept { unlock_ahead(ahead.first, ahead.count); });
-  for (std::uint64_t next = ahead.first; next < ahead.first + ahead.count; ++next)
-    expect_arrival(next, states_[next]);
+void LeaseSegment::fetch_ahead(std::uint64_t index) {
+  const std::uint64_t count = lock_ahead(index);
+  if (count == 0) return;
+  const std::uint64_t first = index + 1;
+  const ScopeExit unlock([&]() noexcept { unlock_ahead(first, count); });
+  for (std::uint64_t next = first; next < first + count; ++next) expect_arrival(next, states_[next]);
   std::array<Source, read_ahead_most> sources{};
-  fetch_run(ahead.first, std::span(sources).first(ahead.count));
-  for (std::uint64_t i = 0; i < ahead.count; ++i) ahead.arrivals[i] = states_[ahead.first + i].arrivals;
-  return ahead;
+  fetch_run(first, std::span(sources).first(count));
+  for (std::uint64_t next = first; next < first + count; ++next) note_arrived(next, 0);
 }
 
-/// The second: this rank has learnt what went before those arrivals.
-void LeaseSegment::open_ahead(const FetchedAhead& ahead) {
-  for (std::uint64_t i = 0; i < ahead.count; ++i) {
-    const std::uint64_t index = ahead.first + i;
-    Block& block = states_[index];
-    const std::unique_lock busy(block.busy, std::try_to_lock);
-    if (!busy.owns_lock()) continue;
-    block.learnt_arrival = std::max(block.learnt_arrival, ahead.arrivals[i]);
-    if (block.learnt_arrival != block.arrivals || strong(index) || pages_.access(index) != vm::Access::none)
-      continue;
-    Counters::add(counters_.read_ahead, open(index, 1, vm::Access::read));
+/// With `busy`, of a closed block whose bytes have come, and that the next learn_from_all() may open.
+/// \param site of the acquire that brought them; 0: a fault did
+void LeaseSegment::note_arrived(std::uint64_t index, SiteBits site) {
+  const StateGuard guard(arrived_lock_);
+  arrived_.push_back({.index = index, .arrival = states_[index].arrivals, .site = site});
+}
+
+std::vector<LeaseSegment::Arrived> LeaseSegment::take_arrived() noexcept {
+  const StateGuard guard(arrived_lock_);
+  return std::exchange(arrived_, {});
+}
+
+/// This rank has learnt what went before those arrivals. Opens the blocks as the acquires would have that
+/// brought them, neighbours with one system call; not those that are too old by now.
+void LeaseSegment::open_arrived(std::vector<Arrived>& arrived) {
+  std::sort(arrived.begin(), arrived.end(),
+            [](const Arrived& left, const Arrived& right) { return left.index < right.index; });
+  const auto is_ready = [&](const Arrived& each) {
+    Block& block = states_[each.index];
+    block.learnt_arrival = std::max(block.learnt_arrival, each.arrival);
+    if (block.learnt_arrival != block.arrivals || strong(each.index)) return false;
+    const StateGuard guard(block.state);
+    return pages_.access(each.index) == vm::Access::none && usable(each.index, block);
+  };
+  const auto goes_on = [](const Arrived& before, const Arrived& each) {
+    return each.index == before.index + 1 && each.site == before.site;
+  };
+  for (std::span<const Arrived> left(arrived); !left.empty();) {
+    const auto batch = left.first(std::min<std::size_t>(left.size(), open_ahead_most));
+    left = left.subspan(batch.size());
+    std::vector<Arrived> ready;
+    const ScopeExit unlock([&]() noexcept {
+      for (const Arrived& each : ready) states_[each.index].busy.unlock();
+    });
+    for (const Arrived& each : batch) {
+      std::unique_lock busy(states_[each.index].busy, std::try_to_lock);
+      if (!busy.owns_lock() || !is_ready(each)) continue;
+      ready.push_back(each);
+      busy.release();
+    }
+    for_runs(std::span<const Arrived>(ready), goes_on, [&](std::span<const Arrived> run) {
+      open_refreshed(run.front().index, run.size(), run.front().site);
+      if (run.front().site == 0) Counters::add(counters_.read_ahead, run.size());
+    });
   }
 }
 

@@ -161,13 +161,16 @@ class LeaseSegment final : public vm::FaultHandler {
   void read_ahead(std::uint64_t index);
   std::uint64_t lock_ahead(std::uint64_t index);
   void unlock_ahead(std::uint64_t first, std::uint64_t count) noexcept;
-  struct FetchedAhead {
-    std::uint64_t first = 0;
-    std::uint64_t count = 0;
-    std::array<std::uint64_t, read_ahead_most> arrivals{};  ///< Block::arrivals when they had been fetched
+  void fetch_ahead(std::uint64_t index);
+  /// Bytes of other ranks that came into a closed copy (causal).
+  struct Arrived {
+    std::uint64_t index;
+    std::uint64_t arrival;  ///< of the block
+    SiteBits site;          ///< of the acquire that brought them; 0: a fault did
   };
-  FetchedAhead fetch_ahead(std::uint64_t index);
-  void open_ahead(const FetchedAhead& ahead);
+  void note_arrived(std::uint64_t index, SiteBits site);
+  std::vector<Arrived> take_arrived() noexcept;
+  void open_arrived(std::vector<Arrived>& arrived);
   struct Source {
     fabric::Rank rank;
     Timestamp write_ts;
@@ -352,6 +355,7 @@ class LeaseSegment final : public vm::FaultHandler {
   void expire(Timestamp min_write_ts, SiteBits site, Stale& stale);
   void sort_out(std::uint64_t index, Block& block, SiteBits site, Stale& stale);
   void expect_use(Block& block, SiteBits site) const noexcept;
+  bool is_to_prefetch(const Block& block, SiteBits site) const noexcept;
   bool is_time_to_probe(std::uint64_t index, Block& block) const noexcept;
   void found_used(std::uint64_t index, Block& block) noexcept;
   std::uint32_t probe_distance(std::uint64_t index, unsigned hits) const noexcept;
@@ -363,7 +367,7 @@ class LeaseSegment final : public vm::FaultHandler {
       get,   ///< from a source that a notice told of
       ask,   ///< as a fault would
       take,  ///< with its home: take_ahead()
-      none,  ///< it is up to date already
+      none,  ///< it is up to date already, or not used
     };
     std::uint64_t index;
     Source source;  ///< write_ts 0: unknown
@@ -371,6 +375,7 @@ class LeaseSegment final : public vm::FaultHandler {
     bool is_done = false;
   };
   Refresh plan_refresh(std::uint64_t index, SiteBits site);
+  void expect_arrivals(std::span<const Refresh> refreshes);
   void fetch_known(std::span<Refresh> refreshes);
   void refresh_stale(Stale& stale, SiteBits site);
   void open_refreshed(std::uint64_t first, std::uint64_t count, SiteBits site);
@@ -416,6 +421,8 @@ class LeaseSegment final : public vm::FaultHandler {
   StateLock expected_lock_;
   std::array<std::vector<std::uint64_t>, Sites::most> expected_;  ///< by place, that has a bit
   std::atomic<SiteBits> expecting_{0};                            ///< the places after which there are any
+  StateLock arrived_lock_;
+  std::vector<Arrived> arrived_;  ///< until what went before them is learnt (causal)
   StateLock heap_lock_;
   LeaseHeap heap_;
   fiber::Mutex expiry_fence_;  ///< from the moment a copy leaves the heap until it is closed

@@ -106,12 +106,19 @@ void LeaseSegment::sort_out(std::uint64_t index, Block& block, SiteBits site, St
   // If an earlier acquire closed it, that was right: it was not used since.
   expect_use(block, site);
   forget_opening(block);
-  if (dials_.prefetch && (block.wanted_after & site) != 0) {
+  if (is_to_prefetch(block, site)) {
     if (!is_time_to_probe(index, block)) return stale.refresh.push_back(index);
     block.wanted_after &= ~site;
     block.probed = true;
   }
   stale.close.push_back(index);
+}
+
+/// Under the block's state lock. In causal segments it takes a fault all the same to open what has come, and
+/// that fault makes others close: it is worth it where to fetch costs a round trip, and not by those faults.
+bool LeaseSegment::is_to_prefetch(const Block& block, SiteBits site) const noexcept {
+  if (!dials_.prefetch || (block.wanted_after & site) == 0) return false;
+  return !dials_.causal || (space_.asks(block.told_by) && site != space_.no_place_);
 }
 
 /// Under the block's state lock. If it is used now, it is wanted after acquires at that place.
@@ -191,6 +198,7 @@ void LeaseSegment::refresh_stale(Stale& stale, SiteBits site) {
       stale.close.push_back(index);
     }
   }
+  if (dials_.causal) expect_arrivals(refreshes);
   fetch_known(refreshes);
   std::vector<Refresh*> others;
   for (Refresh& each : refreshes)
@@ -208,13 +216,29 @@ void LeaseSegment::refresh_stale(Stale& stale, SiteBits site) {
     const StateGuard guard(block.state);
     if (!usable(each.index, block)) stale.close.push_back(each.index);
   }
+  Counters::add(counters_.prefetched, done);
+  if (dials_.causal) {
+    for (const Refresh& each : refreshes)
+      if (each.is_done) note_arrived(each.index, site);
+    return;
+  }
   const auto goes_on = [](const Refresh& before, const Refresh& each) {
     return each.index == before.index + 1 && each.is_done == before.is_done;
   };
   for_runs(std::span(refreshes), goes_on, [&](std::span<const Refresh> run) {
     if (run.front().is_done) open_refreshed(run.front().index, run.size(), site);
   });
-  Counters::add(counters_.prefetched, done);
+}
+
+/// With `busy`, of copies that are about to be brought up to date: see expect_arrival().
+void LeaseSegment::expect_arrivals(std::span<const Refresh> refreshes) {
+  std::vector<std::uint64_t> close;
+  for (const Refresh& each : refreshes) {
+    if (each.way == Refresh::Way::none) continue;
+    ++states_[each.index].arrivals;
+    close.push_back(each.index);
+  }
+  close_to(vm::Access::none, close, [](std::uint64_t /*index*/, const Block& /*block*/) { return true; });
 }
 
 /// With `busy`. How to bring a copy up to date.
@@ -224,7 +248,9 @@ LeaseSegment::Refresh LeaseSegment::plan_refresh(std::uint64_t index, SiteBits s
   if (block.dirty) written_elsewhere(block);
   const StateGuard guard(block.state);
   Refresh refresh{.index = index, .source = known_source(block)};
-  if (strong(index) || usable(index, block)) {
+  // What came before was not used: what went before it has not been learnt (causal).
+  const bool is_waiting = block.arrivals != block.learnt_arrival;
+  if (strong(index) || usable(index, block) || is_waiting) {
     refresh.way = Refresh::Way::none;
   } else if (site != space_.no_site_ && (block.written_after & site) != 0 && is_time_to_migrate(block)) {
     refresh.way = Refresh::Way::take;

@@ -69,8 +69,9 @@ std::string name_of(const Chain& chain, const Flushes& flushes, bool causal) {
   return std::string(chain.name) + " " + flushes.name + (causal ? ", causal" : "");
 }
 
-constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 7> racy_counts{{
+constexpr std::array<std::pair<const char*, Counters::Count Counters::*>, 8> racy_counts{{
     {"merges", &Counters::merges},
+    {"prefetched", &Counters::prefetched},
     {"read ahead", &Counters::read_ahead},
     {"opened ahead", &Counters::opened_ahead},
     {"sole", &Counters::sole},
@@ -140,7 +141,9 @@ class RacyRun : public SimRun {
     // Sometimes the words lie the other way round: the order of blocks must not decide.
     is_reversed_ = random_.one_in(2);
     hurries_ = random_.one_in(2);
+    sites_ = random_.between(1, 3);
     if (random_.one_in(8)) share_while_releasing();
+    if (agents_serve(seed_) && random_.one_in(2)) learn_while_merging();
     make_world(ranks);
     noise_.resize(chain_->threads, std::vector<std::uint64_t>(shape_.blocks, 0));
     const std::string failure = run_ranks([this](SimFabric& fabric) { main(fabric); });
@@ -176,6 +179,20 @@ class RacyRun : public SimRun {
     rest_beats_ = 0;
     noise_one_in_ = 1;
     hurries_ = false;
+  }
+
+  /// What an acquire has brought is to be opened when what a release has merged meanwhile is in it as well.
+  void learn_while_merging() {
+    share_while_releasing();
+    shape_.dials.sole_copies = random_.one_in(2);
+    shape_.dials.prefetch = true;
+    shape_.dials.probe_one_in = 0;
+    shape_.blocks = 8;
+    beat_ns_ = random_.pick(std::array<std::uint64_t, 3>{500, 2'000, 10'000});
+    reader_pause_ns_ = 400;
+    writer_pause_ns_ = pause_ns;
+    last_ = 120;
+    sites_ = 1;
   }
 
   void main(SimFabric& fabric) {
@@ -220,7 +237,8 @@ class RacyRun : public SimRun {
       std::vector<space::SignatureBoard::View> heads;
       for (const Rank other : protocol.others()) heads.push_back({.rank = other});
       ranks_[rank]->board().get_heads(heads);
-      for (const Rank other : protocol.others()) protocol.acquire(other);
+      for (const Rank other : protocol.others())
+        protocol.acquire(other, static_cast<std::uint32_t>(random_.below(sites_)));
       took_ns = fabric.clock().now_ns() - began_ns;
     }
   }
@@ -325,6 +343,7 @@ class RacyRun : public SimRun {
   std::uint64_t first_rank_ = 0;
   bool is_reversed_ = false;
   bool hurries_ = false;
+  std::uint64_t sites_ = 1;  ///< places of acquires by the heartbeat, after which blocks may be prefetched
   bool is_stale_ = false;
   std::vector<std::vector<std::uint64_t>> noise_;  ///< last written, by thread and block
 };
