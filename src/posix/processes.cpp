@@ -197,7 +197,7 @@ extern "C" {
 }
 
 [[gnu::visibility("default")]] void _exit(int status) {
-  if (SharedProgram* const program = own_program()) program->end_at_once(status);
+  if (SharedProgram* const program = own_program()) program->end_without_exit(status);
   CRATON_REAL(_exit)(status);
   __builtin_unreachable();
 }

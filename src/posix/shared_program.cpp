@@ -54,13 +54,15 @@ constexpr std::uint32_t exit_asked = 1;  ///< by another rank
 constexpr std::uint32_t finished_here = 2;
 constexpr std::uint32_t finished_as_asked = 3;
 constexpr std::uint32_t ends_elsewhere = 4;  ///< rank 0 is about to end the job
+constexpr std::uint32_t ends_now = 5;        ///< by _exit(), on any rank
 // What a rank tells rank 0.
 constexpr std::uint32_t has_left = 1;
 constexpr std::uint32_t exit_wanted = 2;
 constexpr std::uint32_t has_written = 3;  ///< what its streams held, after that
 constexpr std::uint32_t stays = 4;        ///< threads of the program run there until the job's end
+constexpr std::uint32_t end_wanted = 5;   ///< without exit()
 // What rank 0 tells others.
-constexpr std::uint32_t tell_now = 5;  ///< what they have counted, whatever the program does there
+constexpr std::uint32_t tell_now = 6;  ///< what they have counted, whatever the program does there
 
 NamedLibraries libraries_of(const Options& options) noexcept {
   return NamedLibraries(options.text(Option::program_libraries));
@@ -323,7 +325,7 @@ void SharedProgram::wait_for_end() {
   bool is_asked = false;
   for (;;) {
     const std::uint32_t now = finished_.load();
-    if (now == finished_here || now == finished_as_asked || now == ends_elsewhere) return;
+    if (now != 0 && now != exit_asked) return;
     if (now == exit_asked && !is_asked) {
       is_asked = true;
       pthread_t thread = 0;
@@ -385,6 +387,26 @@ void SharedProgram::end_at_once(int status) noexcept {
   job_->end(status);
 }
 
+void SharedProgram::end_without_exit(int status) noexcept {
+  if (!open_->has_to_tell()) end_at_once(status);
+  if (rank() == 0) {
+    end_now(status);
+  } else {
+    tell_rank(0, end_wanted, status);
+  }
+  for (;;) ::pause();
+}
+
+/// Rank 0. Does nothing if the job ends already.
+void SharedProgram::end_now(int status) noexcept {
+  for (std::uint32_t now = finished_.load(); now == 0 || now == exit_asked;) {
+    status_.store(status);
+    if (!finished_.compare_exchange_strong(now, ends_now)) continue;
+    futex_wake(finished_, 1);
+    return;
+  }
+}
+
 void SharedProgram::exit_on_first(int status) noexcept {
   flush_output();
   tell_rank(0, exit_wanted, status);
@@ -436,6 +458,7 @@ void SharedProgram::hear(void* self, fabric::Rank /*source*/, const std::byte* p
     if (program.finished_.compare_exchange_strong(running, ends_elsewhere)) futex_wake(program.finished_, 1);
     return;
   }
+  if (message.what == end_wanted) return program.end_now(message.status);
   program.ask_for_exit(message.status, false);
 }
 

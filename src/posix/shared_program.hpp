@@ -92,12 +92,15 @@ class SharedProgram final : public omp::Platform {
   [[noreturn]] void finish(int status);
   /// Ends the job with `status` whatever the other threads are doing. From any rank.
   [[noreturn]] void end_at_once(int status) noexcept;
+  /// _exit(status): the same, but first the ranks tell what they have counted, if they are to. Waits for
+  /// ever.
+  [[noreturn]] void end_without_exit(int status) noexcept;
   /// exit(status) on a rank other than 0: it is rank 0 that does it. Waits for ever.
   [[noreturn]] void exit_on_first(int status) noexcept;
   /// quick_exit(status): the handlers that the program has registered on this rank, then the end of the job.
   [[noreturn]] void end_after_quick_exit(int status);
   /// The last of those handlers.
-  [[noreturn]] void end_quickly() noexcept { end_at_once(status_.load()); }
+  [[noreturn]] void end_quickly() noexcept { end_without_exit(status_.load()); }
 
   /// No thread of the program runs on this rank any more: main has called pthread_exit(). At rank 0 that is
   /// exit(0), once none runs on the others.
@@ -165,6 +168,7 @@ class SharedProgram final : public omp::Platform {
   static constexpr std::uint64_t asked_in_order = std::uint64_t{1} << 33U;
   std::atomic<std::uint64_t> asked_{0};
   void ask_for_exit(int status, bool in_order) noexcept;
+  void end_now(int status) noexcept;
   int asked_status() const noexcept { return static_cast<int>(static_cast<std::uint32_t>(asked_.load())); }
   std::atomic<bool> asker_has_written_{false};
   std::atomic<fabric::Rank> ranks_left_{0};  ///< rank 0: those that run nothing of the program any more

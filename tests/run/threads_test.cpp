@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -13,6 +14,7 @@
 #include <sstream>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "launched_job.hpp"
@@ -165,10 +167,17 @@ TEST(SpreadThreads, AreNamedToWhoHasNotAskedForThem) {
 /// What the ranks have counted, also where threads still wait or compute, and where another rank asks for the
 /// end.
 TEST(SpreadThreads, AreCountedWhateverTheyDoAtTheEnd) {
-  for (const char* const end : {"main_first", "running", "computing", "exit"}) {
+  constexpr std::array<std::pair<const char*, int>, 7> ends{{{"main_first", 0},
+                                                             {"running", 3},
+                                                             {"computing", 3},
+                                                             {"exit", 5},
+                                                             {"quick_exit", 6},
+                                                             {"_exit", 7},
+                                                             {"main_now", 9}}};
+  for (const auto& [end, status] : ends) {
     LaunchedJob job({"--share=auto", "--spread-threads", "-n", "3", "--stats=json", "--",
                      job::program("thread_ends"), end});
-    job::finish_clean(job);
+    EXPECT_EQ(job::finish_clean(job), status) << end;
     const nlohmann::json told = nlohmann::json::parse(job.error(), nullptr, false);
     ASSERT_FALSE(told.is_discarded()) << end << ": " << job.error();
     EXPECT_EQ(told.at("ranks").size(), 3U) << end;
