@@ -147,21 +147,20 @@ class LeaseSegment final : public vm::FaultHandler {
   }
 
   // Faults (lease_segment.cpp).
+  void make_usable(std::uint64_t index, Block& block);
+
+  // More than they ask for (lease_segment_ahead.cpp).
   static constexpr std::uint32_t read_ahead_most = 64;
   static constexpr std::uint32_t open_ahead_most = 64;
-  void fetch(std::uint64_t index, Block& block);
-  void make_usable(std::uint64_t index, Block& block);
   bool open_with_neighbours(std::uint64_t index, bool first_touch);
   bool can_prepare(std::uint64_t index, Block& block, bool may_be_new) noexcept;
   bool needs_copy(std::uint64_t index, const Block& block) const noexcept;
-  bool has_clean_twin(std::uint64_t index, const Block& block) const noexcept;
   bool prepare_ahead(std::uint64_t index, Block& block);
   bool open_to_write(std::span<const std::uint64_t> indices, std::uint64_t wanted);
   void note_opening(std::uint64_t first, std::uint64_t count, std::uint64_t together) noexcept;
   void read_ahead(std::uint64_t index);
   std::uint64_t lock_ahead(std::uint64_t index);
   void unlock_ahead(std::uint64_t first, std::uint64_t count) noexcept;
-  void fetch_ahead(std::uint64_t index);
   /// Bytes of other ranks that came into a closed copy (causal).
   struct Arrived {
     std::uint64_t index;
@@ -171,6 +170,8 @@ class LeaseSegment final : public vm::FaultHandler {
   void note_arrived(std::uint64_t index, SiteBits site);
   std::vector<Arrived> take_arrived() noexcept;
   void open_arrived(std::vector<Arrived>& arrived);
+
+  // Bytes of other ranks (lease_segment_fetch.cpp).
   struct Source {
     fabric::Rank rank;
     Timestamp write_ts;
@@ -178,6 +179,7 @@ class LeaseSegment final : public vm::FaultHandler {
     bool written;       ///< else what the copy has is right
     bool kept = false;  ///< at its home: in the copy, not in the twin
   };
+  void fetch(std::uint64_t index, Block& block);
   bool get_to(std::byte* to, std::uint64_t index, const Source& source);
   fabric::RegionId region_of(const Source& source) const noexcept {
     return source.kept ? data_region_ : published_region();
@@ -198,12 +200,15 @@ class LeaseSegment final : public vm::FaultHandler {
   void lend(fabric::Rank to, std::uint64_t index, std::uint64_t lending, const LendTerms& terms) noexcept;
   LendTerms terms_for(Block& block) const noexcept;
   static void note_lent(Block& block, Timestamp write_ts) noexcept;
+
+  // What all of these use (lease_segment.cpp).
   void start_get_bytes(fabric::Rank from, fabric::RegionId region, std::uint64_t index, std::byte* to,
                        fabric::Completion& completion);
   void get_bytes(fabric::Rank from, fabric::RegionId region, std::uint64_t index, std::byte* to);
   void put_bytes(fabric::Rank to, fabric::RegionId region, std::uint64_t index, std::size_t first_byte,
                  const std::byte* from, std::size_t bytes);
   void prepare_write(std::uint64_t index, Block& block);
+  bool has_clean_twin(std::uint64_t index, const Block& block) const noexcept;
   void make_twin(std::uint64_t index, Block& block);
   std::uint64_t open(std::uint64_t first, std::uint64_t count, vm::Access access);
   void close_to_reads(std::uint64_t index, Block& block);
