@@ -108,18 +108,24 @@ void make_cpp_streams() noexcept {
 }
 
 /// So that memory which another rank has for itself is found to be missing here, not to be something else.
-void skip_addresses_of_others() noexcept {
+/// And so that there is room for code near that of libraries (map_near()): right below them the kernel would
+/// place what this rank maps, hundreds of GiB.
+void skip_addresses() noexcept {
   // Room for what a rank maps for itself: with the system's views of the program's heap and of its twins,
   // several times its size. Where the stack is unlimited there are 21 TiB of addresses in all, so that from
   // the 17th on ranks share rooms.
   constexpr std::size_t room_bytes = std::size_t{1} << 40U;
   constexpr unsigned long rooms = 16;
+  constexpr std::size_t near_code_bytes = std::size_t{1} << 30U;
   const char* const rank = std::getenv(craton::job::rank_variable);
-  if (rank != nullptr) craton::vm::skip_addresses(std::strtoul(rank, nullptr, 10) % rooms * room_bytes);
+  if (rank == nullptr) return;
+  const unsigned long room = std::strtoul(rank, nullptr, 10) % rooms;
+  craton::vm::skip_addresses(room * room_bytes + near_code_bytes);
+  if (room != 0) craton::vm::end_brk();
 }
 
 [[noreturn]] void start_shared() {
-  skip_addresses_of_others();
+  skip_addresses();
   craton::posix::make_room_for_descriptors();
   try {
     make_cpp_streams();

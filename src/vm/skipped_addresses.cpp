@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 
@@ -39,17 +40,13 @@ void skip_addresses(std::size_t bytes) noexcept {
   const std::uintptr_t large = bytes == 0 ? 0 : reserve(bytes);
   if (large == 0) return;
   spans[span_count++] = {large, large + bytes};
-  // A page where brk would go on; the C library then maps what it wants.
-  const std::uintptr_t page = kernel::page_bytes();
-  const std::uintptr_t brk_end = (reinterpret_cast<std::uintptr_t>(::sbrk(0)) + page - 1) / page * page;
-  static_cast<void>(::mmap(reinterpret_cast<void*>(brk_end), page, PROT_NONE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0));
   // As much again fits into no gap either, so it lies on the side to which the kernel proceeds.
   const std::uintptr_t next = reserve(bytes);
   if (next == 0) return;
   unreserve({next, next + bytes});
   const bool is_downward = next < large;
   // What the kernel prefers to that side are gaps. From the longest down to a page: halving leaves none.
+  const std::uintptr_t page = kernel::page_bytes();
   for (std::size_t length = std::bit_floor(bytes); length >= page && span_count < spans.size();) {
     const std::uintptr_t got = reserve(length);
     if (got == 0) return;
@@ -63,6 +60,13 @@ void skip_addresses(std::size_t bytes) noexcept {
   }
 }
 
+void end_brk() noexcept {
+  const std::uintptr_t page = kernel::page_bytes();
+  const std::uintptr_t brk_end = (reinterpret_cast<std::uintptr_t>(::sbrk(0)) + page - 1) / page * page;
+  static_cast<void>(::mmap(reinterpret_cast<void*>(brk_end), page, PROT_NONE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0));
+}
+
 bool is_skipped(std::uintptr_t address) noexcept {
   for (std::size_t i = 0; i < span_count; ++i) {
     if (address >= spans[i].begin && address < spans[i].end) return true;
@@ -70,13 +74,15 @@ bool is_skipped(std::uintptr_t address) noexcept {
   return false;
 }
 
-bool take_skipped(std::uintptr_t address, std::size_t bytes) noexcept {
+std::uintptr_t take_skipped(std::uintptr_t lowest, std::uintptr_t end, std::size_t bytes) noexcept {
   for (std::size_t i = 0; i < span_count; ++i) {
-    if (address < spans[i].begin || address + bytes > spans[i].end) continue;
-    spans[i].end = address;
-    return true;
+    const std::uintptr_t first = std::max(spans[i].begin, lowest);
+    const std::uintptr_t last = std::min(spans[i].end, end);
+    if (last < first || last - first < bytes) continue;
+    spans[i].end = last - bytes;
+    return last - bytes;
   }
-  return false;
+  return 0;
 }
 
 }  // namespace craton::vm

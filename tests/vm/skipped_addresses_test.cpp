@@ -87,12 +87,17 @@ TEST(SkippedAddresses, AreTakenOnce) {
     skip_addresses(room_bytes);
     const std::uintptr_t next = map(3 * room_bytes);  // right beyond, on either side
     const std::uintptr_t skipped = next < before ? next + 3 * room_bytes : next - room_bytes;
-    const std::uintptr_t wanted = skipped + room_bytes / 2;
-    if (!is_skipped(wanted) || is_skipped(next) || is_skipped(before)) ::_exit(6);
-    if (take_skipped(next, page) || take_skipped(before, page)) ::_exit(1);
-    if (!take_skipped(wanted, 4 * page)) ::_exit(2);
-    if (take_skipped(wanted, page) || take_skipped(wanted + 3 * page, page)) ::_exit(3);
-    if (!take_skipped(wanted - page, page)) ::_exit(4);
+    const std::uintptr_t end = skipped + room_bytes;
+    const std::uintptr_t half = skipped + room_bytes / 2;
+    if (!is_skipped(half) || is_skipped(next) || is_skipped(before)) ::_exit(6);
+    if (take_skipped(next, next + 3 * room_bytes, page) != 0) ::_exit(1);
+    if (take_skipped(skipped, end, 2 * room_bytes) != 0) ::_exit(2);
+    // The highest first; below a limit, and what is above that is gone.
+    if (take_skipped(skipped - page, end + page, page) != end - page) ::_exit(3);
+    if (take_skipped(skipped, half, 4 * page) != half - 4 * page) ::_exit(4);
+    if (take_skipped(half - 4 * page, end, page) != 0 || is_skipped(half)) ::_exit(7);
+    if (take_skipped(skipped, end, page) != half - 5 * page) ::_exit(8);
+    end_brk();
     if (::sbrk(static_cast<std::intptr_t>(2 * page)) != reinterpret_cast<void*>(-1)) ::_exit(5);
     ::_exit(0);
   }
@@ -103,9 +108,7 @@ TEST(SkippedAddresses, AreTakenOnce) {
 
 TEST(SkippedAddresses, OfNoRoomAreNone) {
   skip_addresses(0);
-  const std::uintptr_t address = map(kernel::page_bytes());
-  EXPECT_FALSE(take_skipped(address, kernel::page_bytes()));
-  ::munmap(reinterpret_cast<void*>(address), kernel::page_bytes());
+  EXPECT_EQ(take_skipped(0, ~std::uintptr_t{0}, kernel::page_bytes()), 0U);
 }
 
 }  // namespace

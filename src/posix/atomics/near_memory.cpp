@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "base/error.hpp"
+#include "vm/kernel_interface.hpp"
 #include "vm/skipped_addresses.hpp"
 
 namespace craton::posix {
@@ -15,10 +16,9 @@ constexpr std::uintptr_t step_bytes = 64 << 10;
 constexpr int steps_most = 4096;                    // in each direction
 constexpr std::uintptr_t room_above = 512UL << 20;  // for a heap by brk
 
-/// \returns 0 where it is not free
-std::uintptr_t map_at(std::uintptr_t address, std::size_t bytes) noexcept {
+/// \param place MAP_FIXED where nobody else has it \returns 0 where it is not free
+std::uintptr_t map_at(std::uintptr_t address, std::size_t bytes, int place) noexcept {
   void* const wish = reinterpret_cast<void*>(address);
-  const int place = vm::take_skipped(address, bytes) ? MAP_FIXED : MAP_FIXED_NOREPLACE;
   void* const got = ::mmap(wish, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | place, -1, 0);
   if (got == MAP_FAILED) return 0;
   if (got == wish) return address;
@@ -29,17 +29,24 @@ std::uintptr_t map_at(std::uintptr_t address, std::size_t bytes) noexcept {
 }  // namespace
 
 std::uintptr_t map_near(const AddressRange& image, std::size_t bytes) {
-  const std::uintptr_t lowest = image.end > reach_bytes ? image.end - reach_bytes : 0;
-  const std::uintptr_t highest = image.begin + reach_bytes - bytes;
-  std::uintptr_t address = image.begin / step_bytes * step_bytes;
+  const std::size_t page = vm::kernel::page_bytes();
+  bytes = (bytes + page - 1) / page * page;
+  const std::uintptr_t begin = image.begin / page * page;
+  const std::uintptr_t end = (image.end + page - 1) / page * page;
+  const std::uintptr_t lowest = end > reach_bytes ? end - reach_bytes : 0;
+  const std::uintptr_t highest = begin + reach_bytes - bytes;
+  std::uintptr_t skipped = vm::take_skipped(lowest, begin, bytes);
+  if (skipped == 0) skipped = vm::take_skipped(end, highest + bytes, bytes);
+  if (skipped != 0 && map_at(skipped, bytes, MAP_FIXED) != 0) return skipped;
+  std::uintptr_t address = begin / step_bytes * step_bytes;
   for (int i = 0; i < steps_most && address >= bytes + step_bytes; ++i) {
     address -= step_bytes;
-    if (address < lowest || address + bytes > image.begin) continue;
-    if (const std::uintptr_t got = map_at(address, bytes); got != 0) return got;
+    if (address < lowest || address + bytes > begin) continue;
+    if (const std::uintptr_t got = map_at(address, bytes, MAP_FIXED_NOREPLACE); got != 0) return got;
   }
-  address = (image.end + room_above) / step_bytes * step_bytes;
+  address = (end + room_above) / step_bytes * step_bytes;
   for (int i = 0; i < steps_most && address < highest; ++i, address += step_bytes)
-    if (const std::uintptr_t got = map_at(address, bytes); got != 0) return got;
+    if (const std::uintptr_t got = map_at(address, bytes, MAP_FIXED_NOREPLACE); got != 0) return got;
   void* const got = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (got == MAP_FAILED) throw Error::from_errno("cannot map memory for software atomics", errno);
   return reinterpret_cast<std::uintptr_t>(got);
