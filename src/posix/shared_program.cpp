@@ -290,7 +290,8 @@ void SharedProgram::run(Stacks::Body body) {
       // Who asked for the end still writes what its streams hold.
       if (finished_.load() == finished_as_asked)
         static_cast<void>(comes_soon([this] { return asker_has_written_.load(); }));
-      const bool have_left = in_order && others_have_left();
+      // Nor can the program's threads here, but for the one that has asked for the end: they run on.
+      const bool have_left = in_order && others_have_left() && stacks_->running_threads() == 1;
       if (!have_left && open_->has_to_tell()) {
         for (fabric::Rank other = 1; other < fabric().size(); ++other) tell_rank(other, tell_now, 0);
         open_->tell();

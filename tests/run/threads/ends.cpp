@@ -22,6 +22,7 @@ std::string way;
 int main_process = 0;
 sem_t elsewhere;  // one for each thread that is not in main's process
 std::atomic<int> rest{threads};
+std::atomic<int> shared_sum{0};
 
 bool is_elsewhere() {
   return getpid() != main_process;
@@ -49,6 +50,14 @@ void work() {
   if (way == "computing") {
     sem_post(&elsewhere);
     for (std::atomic<unsigned> turns{0};;) ++turns;
+  }
+  if (way == "allocating") {
+    sem_post(&elsewhere);
+    constexpr std::size_t page = 4096;
+    for (std::size_t pages = 1;; pages = pages % 400 + 1) {
+      std::vector<char> fresh(pages * page);
+      shared_sum += fresh[page / 2] + fresh.back();
+    }
   }
   if (!is_elsewhere()) {
     for (;;) pause();
