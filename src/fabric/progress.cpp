@@ -132,7 +132,7 @@ void Progress::start() {
     const SignalsBlocked blocked;
     agent_ = std::thread([this] { agent_main(); });
   } catch (const std::system_error& failure) {
-    throw Error::from_errno("cannot start the agent thread", failure.code().value(), "ulimit -u");
+    throw Error::from_errno("cannot start the agent thread", failure.code().value(), "ulimit -u, ulimit -d");
   }
   pthread_setname_np(agent_.native_handle(), "craton-agent");
 }

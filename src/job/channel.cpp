@@ -109,7 +109,7 @@ void Channel::want_to_write(bool wanted) {
 }
 
 void Channel::receive_available() {
-  std::array<char, 64 * 1024> buffer;
+  std::array<char, 16 * 1024> buffer;
   // Bounded, so that one busy channel does not keep the others waiting.
   for (int turn = 0; turn < 16 && is_open(); ++turn) {
     const ssize_t count = ::read(in_.get(), buffer.data(), buffer.size());

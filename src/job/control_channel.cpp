@@ -97,7 +97,7 @@ void ControlChannel::report_peer_lost(Rank peer) noexcept {
 
 /// Reads what is there. \returns false at the end of the channel
 bool ControlChannel::fill_reader() {
-  std::array<char, 64 * 1024> buffer;
+  std::array<char, 16 * 1024> buffer;
   for (;;) {
     const ssize_t count = ::recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (count == 0) return false;

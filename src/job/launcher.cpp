@@ -346,7 +346,7 @@ void Launcher::watch_input(bool wanted) {
 }
 
 void Launcher::read_input() {
-  std::array<char, 64 * 1024> buffer;
+  std::array<char, 16 * 1024> buffer;
   const ssize_t count = ::read(STDIN_FILENO, buffer.data(), std::min(buffer.size(), input_credit_));
   if (count < 0 && (errno == EINTR || errno == EAGAIN)) return;
   if (count <= 0) {

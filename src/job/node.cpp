@@ -238,7 +238,7 @@ void Node::watch_output(LocalRank& rank, Stream stream, bool wanted) {
 
 void Node::read_output(LocalRank& rank, Stream stream) {
   OutputPipe& pipe = rank.outputs[static_cast<std::size_t>(stream)];
-  std::array<char, 64 * 1024> buffer;
+  std::array<char, 16 * 1024> buffer;
   while (pipe.fd) {
     const std::size_t room = std::min(buffer.size(), rank.output_credit);
     if (room == 0) return watch_output(rank, stream, false);

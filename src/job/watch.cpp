@@ -159,7 +159,7 @@ JobLook WatchedJob::look() {
     const int count = ::poll(&ready, 1, answer_ms);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) fail(ErrorCode::timed_out, no_answer);
-    std::array<char, 64 * 1024> buffer;
+    std::array<char, 16 * 1024> buffer;
     const ssize_t bytes = ::recv(socket_.get(), buffer.data(), buffer.size(), 0);
     if (bytes < 0 && errno == EINTR) continue;
     if (bytes <= 0) fail(ErrorCode::peer_lost, "it has ended");

@@ -237,6 +237,15 @@ TEST(Programs, AffinityIsShownByAllThreadsOnce) {
     EXPECT_EQ(occurrences(job.error(), std::string("thread ") + number + " of 4\n"), 1) << job.error();
 }
 
+TEST(Programs, RunOnSmallStacks) {
+  const Limit first(RLIMIT_STACK, rlim_t{64} << 10U);  // of the launcher, too
+  for (const char* const nodes : {"--isolate-nodes=no", "--isolate-nodes"}) {
+    LaunchedJob job(command({"-n", "3", "--threads", "2", nodes}, {job::program("affinity")}));
+    EXPECT_EQ(job::finish_clean(job), 0) << job.error();
+    EXPECT_EQ(job.output(), "12\n");
+  }
+}
+
 struct Overflow {
   const char* name;
   std::vector<std::string> arguments;

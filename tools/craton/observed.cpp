@@ -55,7 +55,7 @@ void write_file(const std::string& path, const std::string& text) {
 
 std::string all_of(int file) {
   std::string text;
-  std::array<char, 65536> buffer{};
+  std::array<char, 16 * 1024> buffer{};
   for (off_t at = 0;;) {
     const ssize_t count = ::pread(file, buffer.data(), buffer.size(), at);
     if (count <= 0) return text;
