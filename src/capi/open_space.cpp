@@ -107,6 +107,7 @@ void OpenSpace::make_heap(std::optional<space::Heap>& heap, const char* name, st
   space::Segment& segment = space_.create_segment(options);
   races_.add_segment(segment);
   heap.emplace(job_.fabric(), space_, segment, handler);
+  heap->set_budget(heap_budget_);
 }
 
 void* OpenSpace::create_segment(const space::SegmentOptions& options) {

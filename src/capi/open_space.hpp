@@ -61,6 +61,9 @@ class OpenSpace {
   space::Space& space() noexcept { return space_; }
   space::Heap& heap() noexcept { return *heap_; }
   space::Heap* large_heap() noexcept { return large_heap_.has_value() ? &*large_heap_ : nullptr; }
+  /// Of both heaps together, of all ranks; at rank 0. Any thread. \param bytes HeapBudget::unlimited_bytes:
+  /// none
+  void limit_heaps(std::uint64_t bytes) noexcept { heap_budget_.limit(bytes); }
   coherence::Counters& counters() noexcept { return space_.protocol().counters(); }
   const Clock& clock() const noexcept { return job_.fabric().clock(); }
 
@@ -100,6 +103,7 @@ class OpenSpace {
   space::Collection collection_;
   space::RaceLog races_;
   space::Space space_;
+  space::HeapBudget heap_budget_;
   std::optional<space::Heap> heap_;
   std::optional<space::Heap> large_heap_;
   std::atomic<unsigned> segments_{0};

@@ -42,6 +42,34 @@ void* failed_with(int error) noexcept {
   return MAP_FAILED;
 }
 
+// ---- What the program may have (setrlimit)
+
+/// Of this rank, of what the kernel has mapped for the program.
+std::atomic<std::uint64_t> kernel_bytes{0};
+
+void* map_by_kernel(const void* caller, void* wished, std::size_t bytes, int protection, int flags, int fd,
+                    off64_t offset) noexcept {
+  const SharedProgram* const program = shared_program();
+  // What takes the place of something else adds nothing.
+  const bool counts = program != nullptr && program->is_own_code(caller) && (flags & MAP_FIXED) == 0;
+  const std::uint64_t whole = page_up(bytes);
+  if (counts && kernel_bytes.load() + whole > program->address_limit()) return failed_with(ENOMEM);
+  void* const got = CRATON_REAL(mmap64)(wished, bytes, protection, flags, fd, offset);
+  if (counts && got != MAP_FAILED) kernel_bytes.fetch_add(whole);
+  return got;
+}
+
+int unmap_by_kernel(const void* caller, void* begin, std::size_t bytes) noexcept {
+  const int result = CRATON_REAL(munmap)(begin, bytes);
+  const SharedProgram* const program = shared_program();
+  if (result != 0 || program == nullptr || !program->is_own_code(caller)) return result;
+  std::uint64_t before = kernel_bytes.load();
+  while (
+      !kernel_bytes.compare_exchange_weak(before, before - std::min<std::uint64_t>(before, page_up(bytes)))) {
+  }
+  return 0;
+}
+
 // ---- From the shared heap
 
 /// Of a mapping, in the heap before its first page.
@@ -181,8 +209,8 @@ void* map_everywhere(SharedProgram& program, std::size_t bytes, int protection, 
 }
 
 /// On all ranks, where all have it.
-int unmap_file(void* begin, std::size_t bytes) noexcept {
-  const int result = CRATON_REAL(munmap)(begin, bytes);
+int unmap_file(const void* caller, void* begin, std::size_t bytes) noexcept {
+  const int result = unmap_by_kernel(caller, begin, bytes);
   const auto address = reinterpret_cast<std::uintptr_t>(begin);
   Everywhere* const others = everywhere_now();
   if (result != 0 || others == nullptr || address < files_begin || address >= files_end) return result;
@@ -252,7 +280,7 @@ void* map(SharedProgram& program, std::size_t bytes, int protection, int flags, 
   }
   const auto fill = [&](std::byte* to) { return !is_file || fill_from_file(to, bytes, here, offset); };
   void* const memory = map_copy(program, bytes, fill);
-  return memory == MAP_FAILED ? as_it_is() : memory;
+  return memory == MAP_FAILED && !program.is_memory_limited() ? as_it_is() : memory;
 }
 
 /// Instead of shared memory. That must stay what it is, and can be made new where it is to be zero.
@@ -276,7 +304,7 @@ void* map_for(const void* caller, void* wished, std::size_t bytes, int protectio
     return map_over(wished, bytes, protection, flags);
   const bool is_data = (protection & PROT_EXEC) == 0 && protection != PROT_NONE;
   if (program == nullptr || (flags & kernels) != 0 || !is_data)
-    return CRATON_REAL(mmap64)(wished, bytes, protection, flags, fd, offset);
+    return map_by_kernel(caller, wished, bytes, protection, flags, fd, offset);
   return guarded(*program, [&] { return map(*program, bytes, protection, flags, fd, offset); });
 }
 
@@ -315,7 +343,8 @@ extern "C" {
 [[gnu::visibility("default")]] int munmap(void* begin, std::size_t bytes) {
   SharedProgram* const program = shared_program();
   if (program == nullptr) return CRATON_REAL(munmap)(begin, bytes);
-  if (program->heap_of(begin) == nullptr) return craton::posix::unmap_file(begin, bytes);
+  if (program->heap_of(begin) == nullptr)
+    return craton::posix::unmap_file(__builtin_return_address(0), begin, bytes);
   return craton::posix::guarded(*program, [&] {
     const std::optional<FoundMapping> found = craton::posix::find_mapping(*program, begin);
     if (!found.has_value() || reinterpret_cast<std::uintptr_t>(begin) % craton::posix::page_bytes != 0) {

@@ -152,6 +152,12 @@ space::Heap::Fresh SharedProgram::allocate(std::size_t bytes) {
   return (is_large ? open_->heap() : *open_->large_heap()).allocate_fresh(bytes);
 }
 
+void SharedProgram::limit_memory(std::uint64_t heap_bytes, std::uint64_t address_bytes) noexcept {
+  address_limit_.store(address_bytes, std::memory_order_relaxed);
+  is_memory_limited_.store(heap_bytes != unlimited_bytes, std::memory_order_relaxed);
+  open_->limit_heaps(heap_bytes);
+}
+
 space::Heap* SharedProgram::heap_of(const void* address) noexcept {
   if (open_->heap().contains(address)) return &open_->heap();
   space::Heap* const large = open_->large_heap();

@@ -51,6 +51,13 @@ class SharedProgram final : public omp::Platform {
   /// For what the program allocates: large memory from a heap of its own, and either from the other where it
   /// is full. Any thread; blocks. \throws Error out_of_resources, peer_lost
   space::Heap::Fresh allocate(std::size_t bytes);
+  /// The program has limited what it may have: of both heaps, all ranks together; and of addresses that the
+  /// kernel maps for it, each rank. Called on every rank; in handlers, too. \param heap_bytes, address_bytes
+  /// unlimited_bytes: no more
+  void limit_memory(std::uint64_t heap_bytes, std::uint64_t address_bytes) noexcept;
+  bool is_memory_limited() const noexcept { return is_memory_limited_.load(std::memory_order_relaxed); }
+  std::uint64_t address_limit() const noexcept { return address_limit_.load(std::memory_order_relaxed); }
+  static constexpr std::uint64_t unlimited_bytes = space::HeapBudget::unlimited_bytes;
   /// The heap that an address lies in; null: none.
   space::Heap* heap_of(const void* address) noexcept;
   Stacks& stacks() noexcept { return *stacks_; }
@@ -161,7 +168,9 @@ class SharedProgram final : public omp::Platform {
   std::vector<std::uint64_t> processes_;  ///< of all ranks, as their nodes count
   std::atomic<bool> writes_lines_{false};
   std::atomic<bool> threads_elsewhere_{false};  ///< a rank other than 0 has started some
-  std::atomic<std::uint32_t> finished_{0};      ///< a futex
+  std::atomic<std::uint64_t> address_limit_{unlimited_bytes};
+  std::atomic<bool> is_memory_limited_{false};
+  std::atomic<std::uint32_t> finished_{0};  ///< a futex
   std::atomic<int> status_{0};
   // Rank 0, of an exit() that none of its threads can do: the status below these bits; 0: nobody asked.
   static constexpr std::uint64_t was_asked = std::uint64_t{1} << 32U;

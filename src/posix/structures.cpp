@@ -192,8 +192,8 @@ std::size_t room_of(const socklen_t* bytes) noexcept {
   return bytes == nullptr ? 0 : *bytes;
 }
 
-/// A limit of the memory that the program sets itself is kept and told, and no more: the kernel would count
-/// all that ranks share, and what is reserved for it, hundreds of GiB.
+/// A limit of the memory that the program sets itself is not the kernel's, which would count all that ranks
+/// share, and what is reserved for it, hundreds of GiB: what the program allocates and maps is counted here.
 struct MemoryLimits {
   std::mutex mutex;
   std::optional<rlimit> addresses;
@@ -202,6 +202,13 @@ struct MemoryLimits {
   std::optional<rlimit>* of(int resource) noexcept {
     if (shared_program() == nullptr) return nullptr;
     return resource == RLIMIT_AS ? &addresses : resource == RLIMIT_DATA ? &data : nullptr;
+  }
+  static rlim_t soft(const std::optional<rlimit>& limit) noexcept {
+    return limit.has_value() ? limit->rlim_cur : RLIM_INFINITY;
+  }
+  void tell() const noexcept {
+    static_assert(RLIM_INFINITY == craton::posix::SharedProgram::unlimited_bytes);
+    shared_program()->limit_memory(std::min(soft(addresses), soft(data)), soft(addresses));
   }
 };
 constinit MemoryLimits memory_limits;
@@ -218,7 +225,10 @@ int limit_here(int resource, const rlimit* limit, rlimit* was) noexcept {
   before = kept->value_or(before);
   if (limit != nullptr && limit->rlim_cur > limit->rlim_max) return failed_with(EINVAL);
   if (limit != nullptr && limit->rlim_max > before.rlim_max && ::geteuid() != 0) return failed_with(EPERM);
-  if (limit != nullptr) *kept = *limit;
+  if (limit != nullptr) {
+    *kept = *limit;
+    memory_limits.tell();
+  }
   if (was != nullptr) *was = before;
   return 0;
 }

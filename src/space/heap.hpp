@@ -38,6 +38,8 @@ class Heap {
   Heap(fabric::Fabric& fabric, Space& space, Segment& segment, fabric::HandlerId handler);
   /// The same with memory of any kind. \param memory at the same address on all ranks
   Heap(fabric::Fabric& fabric, Learning& learning, std::span<std::byte> memory, fabric::HandlerId handler);
+  /// What heaps of all ranks have together. Before anything is allocated; it counts at rank 0 only.
+  void set_budget(HeapBudget& budget) noexcept { runs_.set_budget(budget); }
   Heap(const Heap&) = delete;
   Heap& operator=(const Heap&) = delete;
 

@@ -13,6 +13,7 @@ HeapRuns::HeapRuns(ChunkIndex chunks) : owners_(chunks), givers_(chunks) {
 
 std::optional<ChunkIndex> HeapRuns::take(ChunkIndex chunks, fabric::Rank owner) {
   CRATON_ASSERT(chunks > 0);
+  if (budget_ != nullptr && !budget_->has_room(chunks)) return {};
   const auto found =
       std::find_if(free_.begin(), free_.end(), [chunks](const auto& run) { return run.second >= chunks; });
   if (found == free_.end()) return {};
@@ -20,6 +21,7 @@ std::optional<ChunkIndex> HeapRuns::take(ChunkIndex chunks, fabric::Rank owner) 
   free_.erase(found);
   if (there > chunks) free_.emplace(first + chunks, there - chunks);
   for (ChunkIndex chunk = first; chunk < first + chunks; ++chunk) owners_[chunk] = owner + 1;
+  if (budget_ != nullptr) budget_->take(chunks);
   return first;
 }
 
@@ -32,6 +34,7 @@ void HeapRuns::give(ChunkRun run, fabric::Rank giver) {
     owners_[chunk] = 0;
     givers_[chunk] = giver + 1;
   }
+  if (budget_ != nullptr) budget_->give(run.chunks);
   // Free runs on both sides become one with it.
   auto after = free_.lower_bound(run.first);
   if (after != free_.end() && after->first == end) {

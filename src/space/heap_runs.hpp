@@ -3,6 +3,7 @@
 /// the others by messages (heap.hpp); so only its handlers call this, one at a time.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -27,12 +28,33 @@ struct ChunkRun {
   ChunkIndex chunks;
 };
 
+/// How much the heaps of a program may have together. Rank 0's handlers count; any thread sets the limit.
+class HeapBudget {
+ public:
+  /// More than is taken already takes nothing away. \param bytes unlimited_bytes: as much as there is
+  void limit(std::uint64_t bytes) noexcept { limit_.store(bytes, std::memory_order_relaxed); }
+  static constexpr std::uint64_t unlimited_bytes = ~std::uint64_t{0};
+
+  bool has_room(ChunkIndex chunks) const noexcept {
+    return taken_ + std::uint64_t{chunks} * heap_chunk_bytes <= limit_.load(std::memory_order_relaxed);
+  }
+  void take(ChunkIndex chunks) noexcept { taken_ += std::uint64_t{chunks} * heap_chunk_bytes; }
+  void give(ChunkIndex chunks) noexcept { taken_ -= std::uint64_t{chunks} * heap_chunk_bytes; }
+
+ private:
+  std::atomic<std::uint64_t> limit_{unlimited_bytes};
+  std::uint64_t taken_ = 0;
+};
+
 class HeapRuns {
  public:
   /// All are free. \throws Error out_of_resources
   explicit HeapRuns(ChunkIndex chunks);
+  /// Before anything is taken.
+  void set_budget(HeapBudget& budget) noexcept { budget_ = &budget; }
 
-  /// The lowest free run of so many chunks, which are the owner's from now on; nothing if there is none.
+  /// The lowest free run of so many chunks, which are the owner's from now on; nothing if there is none, or
+  /// the budget has no room.
   std::optional<ChunkIndex> take(ChunkIndex chunks, fabric::Rank owner);
   /// \param giver knows, and has published, all that was written there; every_rank: only all of them together
   /// do
@@ -50,6 +72,7 @@ class HeapRuns {
     return number - 1;
   }
 
+  HeapBudget* budget_ = nullptr;
   std::map<ChunkIndex, ChunkIndex> free_;  ///< runs: how many chunks from which on; none touch
   coherence::ZeroedArray<std::uint32_t> owners_;
   coherence::ZeroedArray<std::uint32_t> givers_;

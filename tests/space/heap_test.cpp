@@ -74,6 +74,26 @@ TEST(HeapRuns, TellsEachGiverOnce) {
 
 // ---- The chunks of one rank
 
+TEST(HeapRuns, HaveOneBudget) {
+  HeapBudget budget;
+  HeapRuns small(8);
+  HeapRuns large(8);
+  small.set_budget(budget);
+  large.set_budget(budget);
+  EXPECT_EQ(small.take(2, 0), 0U);
+  budget.limit(5 * heap_chunk_bytes);
+  EXPECT_EQ(large.take(4, 1), std::nullopt);
+  EXPECT_EQ(large.take(3, 1), 0U);
+  EXPECT_EQ(small.take(1, 0), std::nullopt);
+  budget.limit(heap_chunk_bytes);  // less than is taken
+  large.give({.first = 1, .chunks = 2}, 1);
+  EXPECT_EQ(large.take(1, 1), std::nullopt);
+  budget.limit(4 * heap_chunk_bytes);
+  EXPECT_EQ(small.take(1, 0), 2U);
+  budget.limit(HeapBudget::unlimited_bytes);
+  EXPECT_EQ(large.take(7, 1), 1U);
+}
+
 TEST(HeapChunks, NoByteIsAllocatedTwice) {
   constexpr ChunkIndex chunks = 64;
   HeapChunks heap(chunks, 0, 2);

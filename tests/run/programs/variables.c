@@ -1,7 +1,9 @@
 /// \file
 /// The environment and limits, changed by any thread and found by all.
 #define _GNU_SOURCE
+#include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include "check.h"
@@ -143,7 +145,36 @@ static void limits(void) {
     right += block != NULL;
     free(block);
   }
+  // Less than they want: all that is to be had together.
+  limit.rlim_cur = 1UL << 30;
+  right += setrlimit(RLIMIT_AS, &limit) == 0;
+  int blocks = 0;
+#pragma omp parallel reduction(+ : right, blocks)
+  {
+    take_part();
+    enum { most = 40, block_bytes = 64 << 20 };
+    void* had[most];
+    int count = 0;
+    errno = 0;
+    while (count < most && (had[count] = malloc(block_bytes)) != NULL) ++count;
+    right += count < most && errno == ENOMEM;
+    const size_t more = 2UL << 30;
+    right += mmap(NULL, more, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED && errno == ENOMEM;
+    right += mmap(NULL, more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED &&
+             errno == ENOMEM;
+    blocks += count;
+#pragma omp barrier
+    while (count > 0) free(had[--count]);
+  }
+  right += blocks > 0 && blocks < 16;  // some of it was in use
   right += setrlimit(RLIMIT_AS, &before) == 0;
+#pragma omp parallel reduction(+ : right)
+  {
+    take_part();
+    void* const block = malloc(1UL << 30);
+    right += block != NULL;
+    free(block);
+  }
   check_int("limits", right);
 }
 
