@@ -61,9 +61,10 @@ class OpenSpace {
   space::Space& space() noexcept { return space_; }
   space::Heap& heap() noexcept { return *heap_; }
   space::Heap* large_heap() noexcept { return large_heap_.has_value() ? &*large_heap_ : nullptr; }
-  /// Of both heaps together, of all ranks; at rank 0. Any thread. \param bytes HeapBudget::unlimited_bytes:
-  /// none
+  /// Of both heaps together, of all ranks: told to each, counted at rank 0. Any thread. \param bytes
+  /// HeapBudget::unlimited_bytes: none
   void limit_heaps(std::uint64_t bytes) noexcept { heap_budget_.limit(bytes); }
+  bool are_heaps_limited() const noexcept { return heap_budget_.is_limited(); }
   coherence::Counters& counters() noexcept { return space_.protocol().counters(); }
   const Clock& clock() const noexcept { return job_.fabric().clock(); }
 

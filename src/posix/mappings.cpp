@@ -47,13 +47,13 @@ void* failed_with(int error) noexcept {
 /// Of this rank, of what the kernel has mapped for the program.
 std::atomic<std::uint64_t> kernel_bytes{0};
 
-void* map_by_kernel(const void* caller, void* wished, std::size_t bytes, int protection, int flags, int fd,
-                    off64_t offset) noexcept {
-  const SharedProgram* const program = shared_program();
+/// For the program's own code.
+void* map_by_kernel(const SharedProgram& program, void* wished, std::size_t bytes, int protection, int flags,
+                    int fd, off64_t offset) noexcept {
   // What takes the place of something else adds nothing.
-  const bool counts = program != nullptr && program->is_own_code(caller) && (flags & MAP_FIXED) == 0;
+  const bool counts = (flags & MAP_FIXED) == 0;
   const std::uint64_t whole = page_up(bytes);
-  if (counts && kernel_bytes.load() + whole > program->address_limit()) return failed_with(ENOMEM);
+  if (counts && kernel_bytes.load() + whole > program.address_limit()) return failed_with(ENOMEM);
   void* const got = CRATON_REAL(mmap64)(wished, bytes, protection, flags, fd, offset);
   if (counts && got != MAP_FAILED) kernel_bytes.fetch_add(whole);
   return got;
@@ -210,10 +210,11 @@ void* map_everywhere(SharedProgram& program, std::size_t bytes, int protection, 
 
 /// On all ranks, where all have it.
 int unmap_file(const void* caller, void* begin, std::size_t bytes) noexcept {
-  const int result = unmap_by_kernel(caller, begin, bytes);
   const auto address = reinterpret_cast<std::uintptr_t>(begin);
+  if (address < files_begin || address >= files_end) return unmap_by_kernel(caller, begin, bytes);
+  const int result = CRATON_REAL(munmap)(begin, bytes);
   Everywhere* const others = everywhere_now();
-  if (result != 0 || others == nullptr || address < files_begin || address >= files_end) return result;
+  if (result != 0 || others == nullptr) return result;
   MapChange change{};
   change.begin = address;
   change.bytes = page_up(bytes);
@@ -269,7 +270,9 @@ void* map(SharedProgram& program, std::size_t bytes, int protection, int flags, 
     if (copy != nullptr) return copy;
   }
   const int here = is_file ? descriptor_here(fd, "mmap") : -1;
-  const auto as_it_is = [&] { return CRATON_REAL(mmap64)(nullptr, bytes, protection, flags, here, offset); };
+  const auto as_it_is = [&] {
+    return map_by_kernel(program, nullptr, bytes, protection, flags, here, offset);
+  };
   struct stat status {};
   // Devices are memory of their own kind; the kernel names the error of what is no file at all.
   if (is_file && (::fstat(here, &status) != 0 || !S_ISREG(status.st_mode))) return as_it_is();
@@ -303,8 +306,12 @@ void* map_for(const void* caller, void* wished, std::size_t bytes, int protectio
   if (program != nullptr && (flags & MAP_FIXED) != 0 && program->space().find(wished) != nullptr)
     return map_over(wished, bytes, protection, flags);
   const bool is_data = (protection & PROT_EXEC) == 0 && protection != PROT_NONE;
-  if (program == nullptr || (flags & kernels) != 0 || !is_data)
-    return map_by_kernel(caller, wished, bytes, protection, flags, fd, offset);
+  if (program == nullptr || (flags & kernels) != 0 || !is_data) {
+    const SharedProgram* const own = shared_program();
+    return own != nullptr && own->is_own_code(caller)
+               ? map_by_kernel(*own, wished, bytes, protection, flags, fd, offset)
+               : CRATON_REAL(mmap64)(wished, bytes, protection, flags, fd, offset);
+  }
   return guarded(*program, [&] { return map(*program, bytes, protection, flags, fd, offset); });
 }
 

@@ -154,7 +154,6 @@ space::Heap::Fresh SharedProgram::allocate(std::size_t bytes) {
 
 void SharedProgram::limit_memory(std::uint64_t heap_bytes, std::uint64_t address_bytes) noexcept {
   address_limit_.store(address_bytes, std::memory_order_relaxed);
-  is_memory_limited_.store(heap_bytes != unlimited_bytes, std::memory_order_relaxed);
   open_->limit_heaps(heap_bytes);
 }
 

@@ -55,7 +55,7 @@ class SharedProgram final : public omp::Platform {
   /// kernel maps for it, each rank. Called on every rank; in handlers, too. \param heap_bytes, address_bytes
   /// unlimited_bytes: no more
   void limit_memory(std::uint64_t heap_bytes, std::uint64_t address_bytes) noexcept;
-  bool is_memory_limited() const noexcept { return is_memory_limited_.load(std::memory_order_relaxed); }
+  bool is_memory_limited() const noexcept { return open_->are_heaps_limited(); }
   std::uint64_t address_limit() const noexcept { return address_limit_.load(std::memory_order_relaxed); }
   static constexpr std::uint64_t unlimited_bytes = space::HeapBudget::unlimited_bytes;
   /// The heap that an address lies in; null: none.
@@ -169,7 +169,6 @@ class SharedProgram final : public omp::Platform {
   std::atomic<bool> writes_lines_{false};
   std::atomic<bool> threads_elsewhere_{false};  ///< a rank other than 0 has started some
   std::atomic<std::uint64_t> address_limit_{unlimited_bytes};
-  std::atomic<bool> is_memory_limited_{false};
   std::atomic<std::uint32_t> finished_{0};  ///< a futex
   std::atomic<int> status_{0};
   // Rank 0, of an exit() that none of its threads can do: the status below these bits; 0: nobody asked.

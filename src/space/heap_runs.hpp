@@ -34,6 +34,7 @@ class HeapBudget {
   /// More than is taken already takes nothing away. \param bytes unlimited_bytes: as much as there is
   void limit(std::uint64_t bytes) noexcept { limit_.store(bytes, std::memory_order_relaxed); }
   static constexpr std::uint64_t unlimited_bytes = ~std::uint64_t{0};
+  bool is_limited() const noexcept { return limit_.load(std::memory_order_relaxed) != unlimited_bytes; }
 
   bool has_room(ChunkIndex chunks) const noexcept {
     return taken_ + std::uint64_t{chunks} * heap_chunk_bytes <= limit_.load(std::memory_order_relaxed);

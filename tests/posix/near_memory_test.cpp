@@ -14,12 +14,12 @@
 
 #include "base/function_ref.hpp"
 #include "posix/atomics/code_map.hpp"
+#include "posix/pages.hpp"
 #include "vm/skipped_addresses.hpp"
 
 namespace craton::posix {
 namespace {
 
-constexpr std::size_t mebi = std::size_t{1} << 20U;
 constexpr std::uintptr_t reach = std::uintptr_t{1} << 31U;
 
 bool works_in_a_child(FunctionRef<bool()> body) {

@@ -5,7 +5,7 @@
 #include <cerrno>
 
 #include "base/error.hpp"
-#include "vm/kernel_interface.hpp"
+#include "posix/pages.hpp"
 #include "vm/skipped_addresses.hpp"
 
 namespace craton::posix {
@@ -29,10 +29,9 @@ std::uintptr_t map_at(std::uintptr_t address, std::size_t bytes, int place) noex
 }  // namespace
 
 std::uintptr_t map_near(const AddressRange& image, std::size_t bytes) {
-  const std::size_t page = vm::kernel::page_bytes();
-  bytes = (bytes + page - 1) / page * page;
-  const std::uintptr_t begin = image.begin / page * page;
-  const std::uintptr_t end = (image.end + page - 1) / page * page;
+  bytes = page_up(bytes);
+  const std::uintptr_t begin = page_down(image.begin);
+  const std::uintptr_t end = page_up(image.end);
   const std::uintptr_t lowest = end > reach_bytes ? end - reach_bytes : 0;
   const std::uintptr_t highest = begin + reach_bytes - bytes;
   std::uintptr_t skipped = vm::take_skipped(lowest, begin, bytes);
