@@ -56,13 +56,19 @@ enum class Option : std::uint8_t {
 };
 
 enum class OptionType : std::uint8_t {
-  flag,      ///< yes or no
-  integer,   ///< a whole number
-  bytes,     ///< a number of bytes: 4096, 64Ki, 10M
-  duration,  ///< a time with its unit, kept in nanoseconds: 20us, 1.5s
-  choice,    ///< one of a few words
-  text,      ///< any text
+  flag,       ///< yes or no
+  automatic,  ///< yes, no, or auto: what else is asked for decides
+  integer,    ///< a whole number
+  bytes,      ///< a number of bytes: 4096, 64Ki, 10M
+  duration,   ///< a time with its unit, kept in nanoseconds: 20us, 1.5s
+  choice,     ///< one of a few words
+  text,       ///< any text
 };
+
+/// Whether options of a type have a least and a most.
+constexpr bool has_limits(OptionType type) noexcept {
+  return type == OptionType::integer || type == OptionType::bytes || type == OptionType::duration;
+}
 
 /// Who reads an option.
 enum class OptionScope : std::uint8_t {
@@ -191,10 +197,10 @@ inline constexpr std::array option_table = {
              .default_text = "1048576",
              .help = "How many OpenMP locks a shared program may have at a time, beside its critical sections",
              .minimum = 1024, .maximum = 64 * 1024 * 1024},
-  OptionSpec{.id = Option::causal, .name = "causal", .type = OptionType::flag, .scope = OptionScope::rank,
-             .default_text = "no",
+  OptionSpec{.id = Option::causal, .name = "causal", .type = OptionType::automatic, .scope = OptionScope::rank,
+             .default_text = "auto",
              .help = "Data, then a flag, by plain stores without a flush, is right in the heap and in the data of shared "
-                     "programs; releases and faults cost more, the more ranks there are"},
+                     "programs; releases and faults cost more, the more ranks there are; auto: with --spread-threads"},
   OptionSpec{.id = Option::spread_threads, .name = "spread-threads", .type = OptionType::flag, .scope = OptionScope::rank,
              .default_text = "no",
              .help = "Threads that a shared program starts itself (pthread_create, std::thread) run on all ranks, each on the "

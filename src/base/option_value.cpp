@@ -123,6 +123,12 @@ ParsedValue parse_flag(std::string_view text) {
   return problem("neither yes nor no");
 }
 
+ParsedValue parse_automatic(std::string_view text) {
+  if (text == "auto") return {.number = automatic_number, .problem = {}};
+  const ParsedValue parsed = parse_flag(text);
+  return parsed.problem.empty() ? parsed : problem("none of yes, no and auto");
+}
+
 ParsedValue parse_choice(const OptionSpec& spec, std::string_view text) {
   std::string_view rest = spec.choices;
   while (!rest.empty()) {
@@ -143,6 +149,8 @@ ParsedValue parse_by_type(const OptionSpec& spec, std::string_view text) {
   switch (spec.type) {
     case OptionType::flag:
       return parse_flag(text);
+    case OptionType::automatic:
+      return parse_automatic(text);
     case OptionType::integer:
       return parse_integer(text);
     case OptionType::bytes:
@@ -172,10 +180,7 @@ std::string format_scaled(std::int64_t number, std::span<const Unit> units, std:
 
 ParsedValue parse_value(const OptionSpec& spec, std::string_view text) {
   ParsedValue parsed = parse_by_type(spec, text);
-  if (!parsed.problem.empty() || spec.type == OptionType::flag || spec.type == OptionType::choice ||
-      spec.type == OptionType::text) {
-    return parsed;
-  }
+  if (!parsed.problem.empty() || !has_limits(spec.type)) return parsed;
   if (parsed.number < spec.minimum)
     return problem("below the minimum of " + format_value(spec.type, spec.minimum));
   if (parsed.number > spec.maximum)
@@ -190,6 +195,8 @@ std::string format_value(OptionType type, std::int64_t number) {
   switch (type) {
     case OptionType::flag:
       return number != 0 ? "yes" : "no";
+    case OptionType::automatic:
+      return number == automatic_number ? "auto" : format_value(OptionType::flag, number);
     case OptionType::bytes:
       return format_scaled(number, byte_units, "0");
     case OptionType::duration:

@@ -10,9 +10,13 @@
 
 namespace craton {
 
+/// Of OptionType::automatic, where it is neither yes nor no.
+inline constexpr std::int64_t automatic_number = 2;
+
 /// What a text means for an option, or what is wrong with it.
 struct ParsedValue {
-  std::int64_t number = 0;  ///< integer; bytes; nanoseconds; 0 or 1 for a flag; 0 for choice and text
+  std::int64_t number = 0;  ///< integer; bytes; nanoseconds; 0 or 1 for a flag, or automatic_number; 0 for
+                            ///< choice and text
   std::string problem;      ///< empty if the value may be used, else "not a power of two"
 };
 

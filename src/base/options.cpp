@@ -64,6 +64,8 @@ std::string in_words(OptionType type, std::string_view choices) {
   switch (type) {
     case OptionType::flag:
       return "yes or no";
+    case OptionType::automatic:
+      return "yes, no or auto";
     case OptionType::integer:
       return "a whole number";
     case OptionType::bytes:
@@ -152,12 +154,14 @@ std::string key_name(const OptionSpec& spec) {
   return with_separator(spec.name, '_');
 }
 
+std::optional<bool> Options::flag_or_auto(OptionKey<OptionType::automatic> key) const noexcept {
+  const std::int64_t value = number(key.option());
+  return value == automatic_number ? std::nullopt : std::optional(value != 0);
+}
+
 std::string type_and_limits(const OptionSpec& spec) {
   std::string words = in_words(spec.type, spec.choices);
-  if (spec.type != OptionType::integer && spec.type != OptionType::bytes &&
-      spec.type != OptionType::duration) {
-    return words;
-  }
+  if (!has_limits(spec.type)) return words;
   if (spec.power_of_two) words += ", a power of two";
   const bool bounded = spec.maximum != std::numeric_limits<std::int64_t>::max();
   if (bounded) {
@@ -172,6 +176,7 @@ std::string type_and_limits(const OptionSpec& spec) {
 std::string value_placeholder(const OptionSpec& spec) {
   switch (spec.type) {
     case OptionType::flag:
+    case OptionType::automatic:
       return {};
     case OptionType::integer:
       return "NUMBER";

@@ -64,6 +64,8 @@ class Options {
   void set(Option option, std::string_view value, OptionSource source, std::string where);
 
   bool flag(OptionKey<OptionType::flag> key) const noexcept { return number(key.option()) != 0; }
+  /// \returns none for auto
+  std::optional<bool> flag_or_auto(OptionKey<OptionType::automatic> key) const noexcept;
   std::int64_t integer(OptionKey<OptionType::integer> key) const noexcept { return number(key.option()); }
   std::uint64_t bytes(OptionKey<OptionType::bytes> key) const noexcept {
     return static_cast<std::uint64_t>(number(key.option()));
@@ -91,7 +93,7 @@ class Options {
  private:
   struct Entry {
     std::string text;
-    std::int64_t number = 0;  ///< integer; bytes; nanoseconds; 0 or 1 for a flag
+    std::int64_t number = 0;  ///< as in ParsedValue
     OptionSource source = OptionSource::default_value;
     std::string where = "default";
   };

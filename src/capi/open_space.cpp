@@ -95,13 +95,18 @@ OpenSpace::OpenSpace(job::Job& job, const OpenSpaceOptions& options)
   agreement_.meet();  // messages of the heaps find them everywhere
 }
 
+bool OpenSpace::is_causal() const noexcept {
+  const Options& options = job_.options();
+  return options.flag_or_auto(Option::causal).value_or(options.flag(Option::spread_threads));
+}
+
 void OpenSpace::make_heap(std::optional<space::Heap>& heap, const char* name, std::size_t bytes,
                           std::size_t block_bytes, fabric::HandlerId handler) {
   const std::size_t chunks = (bytes + space::heap_chunk_bytes - 1) / space::heap_chunk_bytes;
   space::SegmentOptions options;
   options.name = name;
   options.dials.strength = coherence::Strength::automatic;
-  options.dials.causal = job_.options().flag(Option::causal);
+  options.dials.causal = is_causal();
   options.bytes = chunks * space::heap_chunk_bytes;
   options.block_bytes = block_bytes;
   space::Segment& segment = space_.create_segment(options);

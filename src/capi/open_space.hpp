@@ -65,6 +65,10 @@ class OpenSpace {
   /// HeapBudget::unlimited_bytes: none
   void limit_heaps(std::uint64_t bytes) noexcept { heap_budget_.limit(bytes); }
   bool are_heaps_limited() const noexcept { return heap_budget_.is_limited(); }
+  /// Whether what the program reaches without asking for a segment is causal: threads that it starts itself
+  /// may release and acquire by atomics, plain stores and loads, and no instruction tells of them. What
+  /// OpenMP has for that are calls and flushes.
+  bool is_causal() const noexcept;
   coherence::Counters& counters() noexcept { return space_.protocol().counters(); }
   const Clock& clock() const noexcept { return job_.fabric().clock(); }
 

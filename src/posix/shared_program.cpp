@@ -203,7 +203,7 @@ void SharedProgram::share_part(const LoadedObject& object, const DataPart& part)
   options.address = part.span.begin;
   options.initial_homes = {.kind = coherence::InitialHomes::Kind::cyclic};
   options.dials.strength = coherence::Strength::automatic;
-  options.dials.causal = job_->options().flag(Option::causal);
+  options.dials.causal = open_->is_causal();
   open_->create_segment(options);
   before.restore();
 }

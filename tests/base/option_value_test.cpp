@@ -41,30 +41,30 @@ TEST_P(GoodValue, HasItsNumber) {
 
 INSTANTIATE_TEST_SUITE_P(
     , GoodValue,
-    testing::Values(Case{OptionType::bytes, "0", 0}, Case{OptionType::bytes, "4096", 4096},
-                    Case{OptionType::bytes, "1k", 1000}, Case{OptionType::bytes, "1K", 1000},
-                    Case{OptionType::bytes, "64Ki", 65536}, Case{OptionType::bytes, "64KiB", 65536},
-                    Case{OptionType::bytes, "7B", 7}, Case{OptionType::bytes, "3M", 3'000'000},
-                    Case{OptionType::bytes, "3Mi", 3 << 20}, Case{OptionType::bytes, "1.5Ki", 1536},
-                    Case{OptionType::bytes, "12.5G", 12'500'000'000},
-                    Case{OptionType::bytes, "2Gi", std::int64_t{2} << 30},
-                    Case{OptionType::bytes, "1T", 1'000'000'000'000},
-                    Case{OptionType::bytes, "8388607Ti", std::int64_t{8388607} << 40},
-                    Case{OptionType::bytes, "10 MiB", 10 << 20},
-                    Case{OptionType::bytes, "9223372036854775807", max}, Case{OptionType::duration, "0", 0},
-                    Case{OptionType::duration, "0.0", 0}, Case{OptionType::duration, "20us", 20'000},
-                    Case{OptionType::duration, "1.5s", 1'500'000'000}, Case{OptionType::duration, "7ns", 7},
-                    Case{OptionType::duration, "0.25ms", 250'000},
-                    Case{OptionType::duration, "5min", 300'000'000'000},
-                    Case{OptionType::duration, "2h", 7'200'000'000'000},
-                    Case{OptionType::duration, "0.000001s", 1'000}, Case{OptionType::integer, "-12", -12},
-                    Case{OptionType::integer, "4096", 4096}, Case{OptionType::flag, "yes", 1},
-                    Case{OptionType::flag, "1", 1}, Case{OptionType::flag, "on", 1},
-                    Case{OptionType::flag, "true", 1}, Case{OptionType::flag, "no", 0},
-                    Case{OptionType::flag, "0", 0}, Case{OptionType::flag, "off", 0},
-                    Case{OptionType::flag, "false", 0}, Case{OptionType::choice, "raw", 0},
-                    Case{OptionType::choice, "prefix", 0}, Case{OptionType::choice, "ordered", 0},
-                    Case{OptionType::text, "", 0}, Case{OptionType::text, "a b,c", 0}));
+    testing::Values(
+        Case{OptionType::bytes, "0", 0}, Case{OptionType::bytes, "4096", 4096},
+        Case{OptionType::bytes, "1k", 1000}, Case{OptionType::bytes, "1K", 1000},
+        Case{OptionType::bytes, "64Ki", 65536}, Case{OptionType::bytes, "64KiB", 65536},
+        Case{OptionType::bytes, "7B", 7}, Case{OptionType::bytes, "3M", 3'000'000},
+        Case{OptionType::bytes, "3Mi", 3 << 20}, Case{OptionType::bytes, "1.5Ki", 1536},
+        Case{OptionType::bytes, "12.5G", 12'500'000'000},
+        Case{OptionType::bytes, "2Gi", std::int64_t{2} << 30},
+        Case{OptionType::bytes, "1T", 1'000'000'000'000},
+        Case{OptionType::bytes, "8388607Ti", std::int64_t{8388607} << 40},
+        Case{OptionType::bytes, "10 MiB", 10 << 20}, Case{OptionType::bytes, "9223372036854775807", max},
+        Case{OptionType::duration, "0", 0}, Case{OptionType::duration, "0.0", 0},
+        Case{OptionType::duration, "20us", 20'000}, Case{OptionType::duration, "1.5s", 1'500'000'000},
+        Case{OptionType::duration, "7ns", 7}, Case{OptionType::duration, "0.25ms", 250'000},
+        Case{OptionType::duration, "5min", 300'000'000'000},
+        Case{OptionType::duration, "2h", 7'200'000'000'000}, Case{OptionType::duration, "0.000001s", 1'000},
+        Case{OptionType::integer, "-12", -12}, Case{OptionType::integer, "4096", 4096},
+        Case{OptionType::flag, "yes", 1}, Case{OptionType::flag, "1", 1}, Case{OptionType::flag, "on", 1},
+        Case{OptionType::flag, "true", 1}, Case{OptionType::flag, "no", 0}, Case{OptionType::flag, "0", 0},
+        Case{OptionType::flag, "off", 0}, Case{OptionType::flag, "false", 0},
+        Case{OptionType::automatic, "yes", 1}, Case{OptionType::automatic, "off", 0},
+        Case{OptionType::automatic, "auto", 2}, Case{OptionType::choice, "raw", 0},
+        Case{OptionType::choice, "prefix", 0}, Case{OptionType::choice, "ordered", 0},
+        Case{OptionType::text, "", 0}, Case{OptionType::text, "a b,c", 0}));
 
 struct BadCase {
   OptionType type;
@@ -111,6 +111,9 @@ INSTANTIATE_TEST_SUITE_P(
                     BadCase{OptionType::flag, "", "neither yes nor no"},
                     BadCase{OptionType::flag, "Yes", "neither yes nor no"},
                     BadCase{OptionType::flag, "2", "neither yes nor no"},
+                    BadCase{OptionType::flag, "auto", "neither yes nor no"},
+                    BadCase{OptionType::automatic, "", "none of yes, no and auto"},
+                    BadCase{OptionType::automatic, "Auto", "none of yes, no and auto"},
                     BadCase{OptionType::choice, "", "not one of the choices"},
                     BadCase{OptionType::choice, "ra", "not one of the choices"},
                     BadCase{OptionType::choice, "raw|prefix", "not one of the choices"},
@@ -147,6 +150,8 @@ TEST(OptionValue, WritesNumbersAsPeopleDo) {
   EXPECT_EQ(format_value(OptionType::duration, 1), "1ns");
   EXPECT_EQ(format_value(OptionType::integer, -5), "-5");
   EXPECT_EQ(format_value(OptionType::flag, 1), "yes");
+  EXPECT_EQ(format_value(OptionType::automatic, 0), "no");
+  EXPECT_EQ(format_value(OptionType::automatic, 2), "auto");
 }
 
 TEST(OptionValue, WhatIsWrittenIsReadBackAsTheSame) {

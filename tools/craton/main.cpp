@@ -89,9 +89,9 @@ void add_option_flags(CLI::App& command) {
     const std::string flag = "--" + std::string(spec.name);
     const std::string help = std::string(spec.help) + " [" + std::string(spec.default_text) + "]";
     const std::string placeholder = value_placeholder(spec);
-    CLI::Option* option =
-        spec.type == OptionType::flag ? add_switch(command, flag, help) : command.add_option(flag, help);
-    if (spec.type != OptionType::flag) option->type_name(placeholder)->expected(1);
+    const bool is_switch = spec.type == OptionType::flag || spec.type == OptionType::automatic;
+    CLI::Option* option = is_switch ? add_switch(command, flag, help) : command.add_option(flag, help);
+    if (!is_switch) option->type_name(placeholder)->expected(1);
     option->group(spec.scope == OptionScope::rank ? "Options of the job" : "Options of the launcher");
     option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }
