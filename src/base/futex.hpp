@@ -1,5 +1,5 @@
 /// \file
-/// The futex system call, for words in private or shared memory. Async-signal-safe, but for errno.
+/// The futex system call, for words in private or shared memory. Async-signal-safe; errno is kept.
 #pragma once
 
 #include <linux/futex.h>
@@ -11,6 +11,7 @@
 #include <ctime>
 
 #include "base/clock.hpp"
+#include "base/kept_errno.hpp"
 
 namespace craton {
 
@@ -19,6 +20,7 @@ namespace craton {
 inline void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
                        TimeNs deadline_ns) noexcept {
   static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
+  const KeptErrno kept;
   const timespec deadline = timespec_of(deadline_ns);
   // FUTEX_WAIT_BITSET takes an absolute time of CLOCK_MONOTONIC.
   ::syscall(SYS_futex, &word, FUTEX_WAIT_BITSET, expected, deadline_ns == no_deadline ? nullptr : &deadline,
@@ -27,6 +29,7 @@ inline void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t exp
 
 /// Wakes up to `count` sleepers on `word`, in any process. \returns how many
 inline int futex_wake(const std::atomic<std::uint32_t>& word, int count) noexcept {
+  const KeptErrno kept;
   return static_cast<int>(::syscall(SYS_futex, &word, FUTEX_WAKE, count, nullptr, nullptr, 0));
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/cancellation.hpp"
+#include "base/kept_errno.hpp"
 #include "base/signal_section.hpp"
 
 namespace craton::fabric {
@@ -52,6 +53,7 @@ void Batch::send_held() noexcept {
   if (open_batch.count == 0) return;
   const SignalSection section;
   const NoCancellation uncancelled;
+  const KeptErrno kept;
   for (OpenBatch& batch = open_batch; batch.count != 0;) batch.holders[--batch.count]->send_held();
 }
 

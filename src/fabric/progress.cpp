@@ -16,6 +16,7 @@
 #include "base/cancellation.hpp"
 #include "base/error.hpp"
 #include "base/futex.hpp"
+#include "base/kept_errno.hpp"
 #include "base/processors.hpp"
 #include "base/signal_section.hpp"
 #include "base/signals_blocked.hpp"
@@ -55,6 +56,7 @@ void control(int epoll_fd, int operation, int fd, std::uint32_t events, std::uin
 }
 
 void write_eventfd(int fd) noexcept {
+  const KeptErrno kept;
   const std::uint64_t one = 1;
   // It can only fail when the counter is full, and then it is readable, which is all we want.
   [[maybe_unused]] const ssize_t written = ::write(fd, &one, sizeof one);
@@ -167,6 +169,7 @@ bool Progress::poll_all() {
 bool Progress::try_poll() {
   const SignalSection section;
   const NoCancellation uncancelled;
+  const KeptErrno kept;
   std::unique_lock lock(poll_lock_, std::try_to_lock);
   if (!lock) return false;
   const bool worked = poll_all();
@@ -321,6 +324,7 @@ Status Progress::wait_until(FunctionRef<bool()> condition, TimeNs deadline_ns, u
   CRATON_ASSERT(!inside_poll());
   const SignalSection section;
   const NoCancellation uncancelled;
+  const KeptErrno kept;
   begin_application_polling();
   Status status = Status::ok;
   TimeNs now_ns = clock_.now_ns();
@@ -402,6 +406,7 @@ void Progress::notify() noexcept {
   if (doorbell_.futex_sleepers.load() != 0 || followers_.load() != 0) futex_wake(doorbell_.sequence, INT_MAX);
   if (!leader_asleep_.load()) return;
   const NoCancellation uncancelled;
+  const KeptErrno kept;
   write_eventfd(wake_fd_.get());
 }
 

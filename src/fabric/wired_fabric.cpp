@@ -13,6 +13,7 @@
 #include "base/error.hpp"
 #include "base/events.hpp"
 #include "base/futex.hpp"
+#include "base/kept_errno.hpp"
 #include "base/ring_log.hpp"
 #include "base/signal_section.hpp"
 #include "fabric/batch.hpp"
@@ -358,6 +359,7 @@ void WiredFabric::start_get(void* destination, RemoteAddress source, std::size_t
                             Completion& completion) {
   const SignalSection section;
   const NoCancellation uncancelled;
+  const KeptErrno kept;
   CRATON_ASSERT(source.rank < size());
   if (Transport* link = admit(links_[source.rank], source, bytes, completion)) {
     link->get(destination, source, bytes, completion);
@@ -368,6 +370,7 @@ void WiredFabric::start_put(RemoteAddress destination, const void* source, std::
                             Completion& completion) {
   const SignalSection section;
   const NoCancellation uncancelled;
+  const KeptErrno kept;
   CRATON_ASSERT(destination.rank < size());
   if (Transport* link = admit(links_[destination.rank], destination, bytes, completion)) {
     link->put(destination, source, bytes, completion);
@@ -378,6 +381,7 @@ void WiredFabric::start_atomic(AtomicOperation operation, RemoteAddress word, st
                                Completion& completion) {
   const SignalSection section;
   const NoCancellation uncancelled;
+  const KeptErrno kept;
   CRATON_ASSERT(word.rank < size());
   CRATON_ASSERT(word.offset % 8 == 0U);
   events::count_message(sizeof(std::uint64_t));
@@ -389,6 +393,7 @@ void WiredFabric::start_atomic(AtomicOperation operation, RemoteAddress word, st
 Status WiredFabric::flush(Rank target) {
   const SignalSection section;
   const NoCancellation uncancelled;
+  const KeptErrno kept;
   CRATON_ASSERT(target < size());
   for (Transport* link : {links_[target], atomic_links_[target]}) {
     for (std::size_t i = 0; link != nullptr && i < link->endpoints(); ++i) {
@@ -427,6 +432,7 @@ void WiredFabric::wake_agent() noexcept {
 Status WiredFabric::send(Rank target, HandlerId handler, const void* payload, std::size_t bytes) {
   const SignalSection section;
   const NoCancellation uncancelled;
+  const KeptErrno kept;
   CRATON_ASSERT(target < size());
   CRATON_ASSERT(handler < max_handlers);
   CRATON_ASSERT(bytes <= fabric::max_message_bytes);

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bitset>
 #include <cerrno>
 #include <charconv>
 #include <memory>
@@ -66,6 +67,25 @@ Borrowing& borrowing() noexcept {
 
 /// Set once, so that rank 0 and other programs pay a load only.
 std::atomic<bool> is_borrower{false};
+
+/// What the runtime has open: not the program's to use, close or replace, on any rank.
+struct Runtimes {
+  std::array<std::atomic<std::uint8_t>, numbers_most> has{};
+  std::bitset<numbers_a_rank> kept_free{};  ///< taken by nothing, while the runtime opens its own behind them
+  int first = numbers_most;                 ///< of `has`
+  /// On rank 0, where there is room: numbers from numbers_a_rank up to here are those of the other ranks.
+  int end_of_others = 0;
+};
+constinit Runtimes runtimes;
+/// Set once.
+std::atomic<bool> runtimes_are_known{false};
+
+bool is_runtimes(int number) noexcept {
+  if (!runtimes_are_known.load(std::memory_order_acquire) || number < runtimes.first ||
+      number >= numbers_most) [[likely]]
+    return false;
+  return runtimes.has[static_cast<std::size_t>(number)].load(std::memory_order_relaxed) != 0;
+}
 
 /// Notes whose a number is. A child that shares this process's memory until it executes another program has
 /// descriptors of its own.
@@ -166,24 +186,38 @@ void take_low_numbers() noexcept {
   }
 }
 
-/// What is open now is the runtime's, or rank 0's. Not asked for one by one where that can be helped: rank 0
-/// is in the program already, and waits for this rank where that wants it.
-void note_runtimes(Borrowing& with) noexcept {
-  const auto note = [&with](int number) {
-    if (number >= 0 && number < numbers_most) with.runtimes[static_cast<std::size_t>(number)].store(1);
-  };
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc/self/fd"), ::closedir);
-  if (folder == nullptr) {
-    for (int number = 0; number < numbers_most; ++number)
-      if (is_open(number)) note(number);
-    return;
-  }
-  while (const dirent* const entry = ::readdir(folder.get())) {
-    const std::string_view name = entry->d_name;
-    int number = -1;
-    std::from_chars(name.data(), name.data() + name.size(), number);
-    if (number != ::dirfd(folder.get())) note(number);
-  }
+/// What is open now and would not be in a program that this process executes: the program itself has not
+/// begun.
+void note_runtimes() noexcept {
+  visit_descriptors([](int number) {
+    const bool is_kept_free = number < numbers_a_rank && runtimes.kept_free[static_cast<std::size_t>(number)];
+    if (number <= STDERR_FILENO || is_kept_free || (::fcntl(number, F_GETFD) & FD_CLOEXEC) == 0) return;
+    runtimes.has[static_cast<std::size_t>(number)].store(1);
+    runtimes.first = std::min(runtimes.first, number);
+  });
+  runtimes_are_known.store(true, std::memory_order_release);
+}
+
+void give_back_low_numbers() noexcept {
+  for (int number = 0; number < numbers_a_rank; ++number)
+    if (runtimes.kept_free[static_cast<std::size_t>(number)]) static_cast<void>(::close(number));
+}
+
+/// On rank 0.
+void keep_numbers_apart(fabric::Rank ranks) noexcept {
+  rlimit limit{};
+  const std::uint64_t end = std::uint64_t{ranks} * numbers_a_rank;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && end + numbers_a_rank <= limit.rlim_cur && end < numbers_most)
+    runtimes.end_of_others = static_cast<int>(end);
+}
+
+/// A descriptor under a number of at least `first`, where there is one.
+int move_descriptor(int descriptor, int first) noexcept {
+  const int flags = ::fcntl(descriptor, F_GETFD);
+  const int moved = ::fcntl(descriptor, (flags & FD_CLOEXEC) != 0 ? F_DUPFD_CLOEXEC : F_DUPFD, first);
+  if (moved < 0) return descriptor;
+  static_cast<void>(::close(descriptor));
+  return moved;
 }
 
 LentNumbers* map_lent(int memory) noexcept {
@@ -212,12 +246,17 @@ void lend(space::Agreement& agreement) {
   own_lent.store(lent, std::memory_order_release);
 }
 
+/// Where each rank has one of its own.
+bool is_output(int number) noexcept {
+  return number == STDOUT_FILENO || number == STDERR_FILENO;
+}
+
 /// What rank 0 has under the number may have changed: so that nobody keeps what it has closed.
 void tell_if_lent(int number) noexcept {
   LentNumbers* const lent = own_lent.load(std::memory_order_acquire);
   if (lent == nullptr || number < 0 || number >= numbers_most) return;
   auto& mark = (*lent)[static_cast<std::size_t>(number)];
-  if (mark.load() == 0) [[likely]]
+  if (mark.load() == 0 && !is_output(number)) [[likely]]
     return;
   Everywhere* const others = everywhere_now();
   if (others == nullptr || !shared_program()->is_this_process()) return;
@@ -228,15 +267,47 @@ void tell_if_lent(int number) noexcept {
 
 }  // namespace
 
+// Not asked for one by one where that can be helped: rank 0 is in the program already, and waits for this
+// rank where that wants it.
+void visit_descriptors(FunctionRef<void(int)> visit) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc/self/fd"), ::closedir);
+  if (folder == nullptr) {
+    for (int number = 0; number < numbers_most; ++number)
+      if (is_open(number)) visit(number);
+    return;
+  }
+  while (const dirent* const entry = ::readdir(folder.get())) {
+    const std::string_view name = entry->d_name;
+    int number = -1;
+    std::from_chars(name.data(), name.data() + name.size(), number);
+    if (number >= 0 && number < numbers_most && number != ::dirfd(folder.get())) visit(number);
+  }
+}
+
 void make_room_for_descriptors() noexcept {
   constexpr int numbers = 1024;  // as the limit usually is
-  const UniqueFd nothing(::open("/", O_PATH | O_CLOEXEC));
-  if (nothing) UniqueFd(::fcntl(nothing.get(), F_DUPFD_CLOEXEC, numbers - 1));
+  constexpr std::uint64_t part_of_limit = 4;
+  const int nothing = ::open("/", O_PATH | O_CLOEXEC);
+  if (nothing < 0) return;
+  UniqueFd(::fcntl(nothing, F_DUPFD_CLOEXEC, numbers - 1));
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  const auto end = static_cast<int>(std::min<std::uint64_t>(limit.rlim_cur / part_of_limit, numbers_a_rank));
+  int taken = nothing;
+  while (taken >= 0 && taken < end) {
+    runtimes.kept_free.set(static_cast<std::size_t>(taken));
+    taken = ::fcntl(nothing, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  }
+  if (taken >= 0) static_cast<void>(::close(taken));
 }
 
 void share_descriptors(SharedProgram& program, space::Agreement& agreement) {
-  if (program.fabric().size() == 1) return;
-  if (program.rank() == 0) return lend(agreement);
+  note_runtimes();
+  if (program.rank() == 0) {
+    if (program.fabric().size() > 1) lend(agreement);
+    keep_numbers_apart(program.fabric().size());
+    return give_back_low_numbers();
+  }
   const pid_t first_process = static_cast<pid_t>(program.first_process());
   Borrowing& own = borrowing();
   own.program = &program;
@@ -258,13 +329,13 @@ void share_descriptors(SharedProgram& program, space::Agreement& agreement) {
     own.first_number = wanted + numbers_a_rank <= room ? static_cast<int>(wanted) : 0;
     if (room >= numbers_enough) take_low_numbers();
   }
-  note_runtimes(own);
+  visit_descriptors([&own](int number) { own.runtimes[static_cast<std::size_t>(number)].store(1); });
   is_borrower.store(true, std::memory_order_release);
 }
 
 int descriptor_here(int number, const char* function) noexcept {
   if (!is_borrower.load(std::memory_order_acquire)) [[likely]]
-    return number;
+    return is_runtimes(number) ? no_descriptor : number;
   Borrowing& own = borrowing();
   if (is_local(own, number)) return number;
   if (own.first) return borrow(own, number, function);
@@ -276,21 +347,21 @@ int descriptor_here(int number, const char* function) noexcept {
 }
 
 int descriptor_made(int descriptor) noexcept {
-  if (descriptor < 0 || !is_borrower.load(std::memory_order_acquire)) [[likely]]
-    return descriptor;
-  Borrowing& own = borrowing();
-  int number = descriptor;
-  if (own.first_number != 0 && descriptor < own.first_number) {
-    const int flags = ::fcntl(descriptor, F_GETFD);
-    const int moved =
-        ::fcntl(descriptor, (flags & FD_CLOEXEC) != 0 ? F_DUPFD_CLOEXEC : F_DUPFD, own.first_number);
-    if (moved >= 0) {
-      ::close(descriptor);
-      number = moved;
-    }
+  if (descriptor < 0) return descriptor;
+  const KeptErrno kept;
+  if (!is_borrower.load(std::memory_order_acquire)) [[likely]] {
+    const bool is_others = descriptor >= numbers_a_rank && descriptor < runtimes.end_of_others;
+    return is_others ? move_descriptor(descriptor, runtimes.end_of_others) : descriptor;
   }
+  Borrowing& own = borrowing();
+  const bool is_others = own.first_number != 0 && descriptor < own.first_number;
+  const int number = is_others ? move_descriptor(descriptor, own.first_number) : descriptor;
   note_made(own, number, true);
   return number;
+}
+
+bool descriptor_is_runtimes(int number) noexcept {
+  return is_runtimes(number);
 }
 
 bool descriptor_is_foreign(int number) noexcept {
@@ -358,7 +429,13 @@ bool renew_descriptor_as_told(int number) noexcept {
   if (number < 0 || number >= numbers_most || !is_borrower.load(std::memory_order_acquire)) return true;
   Borrowing& own = borrowing();
   const std::lock_guard lock(own.lock);
-  if (own.borrowed[static_cast<std::size_t>(number)].load() != 0) static_cast<void>(renew(own, number));
+  if (is_output(number)) {
+    // What rank 0 has closed stays here, or the number would be given to something else.
+    const UniqueFd got(own.first ? get_first(own, number) : -1);
+    if (got) static_cast<void>(::dup3(got.get(), number, 0));
+  } else if (own.borrowed[static_cast<std::size_t>(number)].load() != 0) {
+    static_cast<void>(renew(own, number));
+  }
   return true;
 }
 

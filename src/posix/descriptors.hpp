@@ -21,12 +21,18 @@
 ///
 /// Other calls end the job with a message there. What another rank than 0 has opened is its own.
 ///
+/// Standard output and error each rank has of its own; where rank 0 puts another file there, its neighbours
+/// do.
+///
+/// The runtime's own have numbers of 256 and more, and are closed for all that the program knows.
+///
 /// Threads: any.
 #pragma once
 
 #include <climits>
 #include <cstddef>
 
+#include "base/function_ref.hpp"
 #include "fabric/types.hpp"
 #include "space/agreement.hpp"
 
@@ -34,7 +40,8 @@ namespace craton::posix {
 
 class SharedProgram;
 
-/// Has the kernel's table of descriptors grow now, before the process has threads: later each step takes a
+/// Leaves the low numbers to the program: what the runtime opens from here on gets higher ones. And has the
+/// kernel's table of descriptors grow now, before the process has threads: later each step takes a
 /// grace period of the kernel's, some ms, and ranks would come late to the program's first region.
 void make_room_for_descriptors() noexcept;
 
@@ -56,6 +63,12 @@ bool descriptor_is_far(int number) noexcept;
 
 /// As descriptor_here(), for what will close it: a copy where it is not this rank's.
 int descriptor_to_keep(int number, const char* function) noexcept;
+
+/// Calls `visit` with each number that is open in this process, the runtime's as well.
+void visit_descriptors(FunctionRef<void(int)> visit);
+
+/// It is the runtime's: closed, for all that the program knows.
+bool descriptor_is_runtimes(int number) noexcept;
 
 /// Reads what rank 0's process has at an address that means nothing here. \returns whether it is on this node
 /// and has something there

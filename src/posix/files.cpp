@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/close_range.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -19,6 +20,8 @@
 #include <unistd.h>
 #include <utime.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdarg>
 #include <cstdlib>
 
@@ -93,6 +96,11 @@ int control(int fd, unsigned long request, void* argument) {
 /// Of commands of fcntl() whose argument is a number, or that have none: they mean the same on another node.
 bool has_number(int command) noexcept {
   return command == F_GETFL || command == F_SETFL || command == F_GETFD || command == F_SETFD;
+}
+
+int no_such_descriptor() noexcept {
+  errno = EBADF;
+  return -1;
 }
 
 }  // namespace
@@ -175,14 +183,27 @@ CRATON_MAKER(inotify_init1, (int flags), (flags))
   if (craton::posix::descriptor_is_foreign(fd) && craton::posix::forwarding_now() != nullptr)
     return static_cast<int>(RemoteFile(fd).call(ForwardedCall::close_file));
   craton::posix::refuse_foreign_close(fd);
+  if (craton::posix::descriptor_is_runtimes(fd)) return no_such_descriptor();
   const craton::posix::ClosingDescriptor closing(fd);
   return CRATON_REAL(close)(fd);
+}
+/// Of those that are open here: another rank's stay.
+[[gnu::visibility("default")]] int close_range(unsigned first, unsigned last, int flags) noexcept {
+  if ((flags & CLOSE_RANGE_CLOEXEC) != 0 || first > last) return CRATON_REAL(close_range)(first, last, flags);
+  craton::posix::visit_descriptors([first, last](int number) {
+    if (static_cast<unsigned>(number) >= first && static_cast<unsigned>(number) <= last) ::close(number);
+  });
+  return 0;
+}
+[[gnu::visibility("default")]] void closefrom(int first) noexcept {
+  close_range(static_cast<unsigned>(std::max(first, 0)), UINT_MAX, 0);
 }
 
 /// The program has chosen the number, so it is this rank's, whatever had it.
 [[gnu::visibility("default")]] int dup3(int fd, int wanted, int flags) {
   const int here = CRATON_FD(dup3);
   if (fd == wanted) return CRATON_REAL(dup3)(wanted, wanted, flags);  // it has an error for that
+  if (craton::posix::descriptor_is_runtimes(wanted)) return no_such_descriptor();
   craton::posix::descriptor_replacing(wanted);
   const int got = CRATON_REAL(dup3)(here, wanted, flags);
   craton::posix::descriptor_replaced(got);
@@ -191,6 +212,7 @@ CRATON_MAKER(inotify_init1, (int flags), (flags))
 [[gnu::visibility("default")]] int dup2(int fd, int wanted) {
   const int here = CRATON_FD(dup2);
   if (fd == wanted) return CRATON_REAL(fcntl)(here, F_GETFD) < 0 ? -1 : fd;
+  if (craton::posix::descriptor_is_runtimes(wanted)) return no_such_descriptor();
   craton::posix::descriptor_replacing(wanted);
   const int got = CRATON_REAL(dup2)(here, wanted);
   craton::posix::descriptor_replaced(got);

@@ -198,6 +198,13 @@ char* text_in_place(char* made) noexcept {
   return place.put_text(made);
 }
 
+/// Others give numbers, tables and wide texts in place of a text.
+bool is_text(nl_item item) noexcept {
+  if ((item >= ABDAY_1 && item <= ERA_T_FMT) || (item >= ALTMON_1 && item <= ALTMON_12)) return true;
+  constexpr std::array others{CODESET, RADIXCHAR, THOUSEP, YESEXPR, NOEXPR, CRNCYSTR};
+  return std::find(others.begin(), others.end(), item) != others.end();
+}
+
 void share_zones() noexcept {
   if (shared_program() == nullptr) return;
   for (char*& zone : tzname) zone = shared_zone(zone);
@@ -252,10 +259,12 @@ extern "C" {
   return shared_name(CRATON_REAL(strsignal)(signal));
 }
 [[gnu::visibility("default")]] char* nl_langinfo(nl_item item) noexcept {
-  return shared_name(CRATON_REAL(nl_langinfo)(item));
+  char* const value = CRATON_REAL(nl_langinfo)(item);
+  return is_text(item) ? shared_name(value) : value;
 }
 [[gnu::visibility("default")]] char* nl_langinfo_l(nl_item item, locale_t locale) {
-  return shared_name(CRATON_REAL(nl_langinfo_l)(item, locale));
+  char* const value = CRATON_REAL(nl_langinfo_l)(item, locale);
+  return is_text(item) ? shared_name(value) : value;
 }
 [[gnu::visibility("default")]] lconv* localeconv() noexcept {
   static Place place;

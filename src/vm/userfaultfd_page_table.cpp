@@ -13,6 +13,7 @@
 
 #include "base/assert.hpp"
 #include "base/error.hpp"
+#include "base/kept_errno.hpp"
 #include "vm/access_failure.hpp"
 #include "vm/kernel_interface.hpp"
 
@@ -129,6 +130,7 @@ class UserfaultfdPageTable::Zap {
 
  private:
   void by_vector() {
+    const KeptErrno kept;
     std::size_t done = 0;
     while (done < count_) {
       const long zapped = ::syscall(SYS_process_madvise, table_.process_.get(), vector_.data() + done,
@@ -254,6 +256,7 @@ bool UserfaultfdPageTable::map_zeros(std::uintptr_t& begin, std::uintptr_t end) 
 
 /// \returns false if some of it was mapped already
 bool UserfaultfdPageTable::continue_range(std::uintptr_t begin, std::size_t bytes, std::uint64_t mode) {
+  const KeptErrno kept;
   const std::uintptr_t end = begin + bytes;
   std::size_t most = bytes;  // of the next call
   std::uintptr_t made_present = 0;
@@ -289,6 +292,7 @@ bool UserfaultfdPageTable::continue_range(std::uintptr_t begin, std::size_t byte
 }
 
 void UserfaultfdPageTable::write_protect(std::uintptr_t begin, std::size_t bytes, bool on) {
+  const KeptErrno kept;
   const std::uintptr_t end = begin + bytes;
   std::size_t most = bytes;  // of the next call
   while (begin < end) {

@@ -190,5 +190,8 @@ program fortran_memory
     right = right + factorial(i)
   end do
   call check_int('recursion', int(right, int64))
+  ! The library asks the C library's locale for the decimal point of these.
+  write (words(1), '(f10.7)') 1.0_16 / 3
+  call check_text('real of 16 bytes', trim(adjustl(words(1))))
   call finish()
 end program
