@@ -26,6 +26,7 @@
 #include "base/signal_section.hpp"
 #include "base/unique_fd.hpp"
 #include "posix/everywhere.hpp"
+#include "posix/real.hpp"
 #include "posix/shared_program.hpp"
 
 namespace craton::posix {
@@ -423,6 +424,12 @@ ClosingDescriptor::ClosingDescriptor(int number) noexcept : number_(number) {
 
 ClosingDescriptor::~ClosingDescriptor() {
   tell_if_lent(number_);
+}
+
+void close_unused(int descriptor) noexcept {
+  const KeptErrno kept;
+  const ClosingDescriptor closing(descriptor);
+  CRATON_REAL(close)(descriptor);
 }
 
 bool renew_descriptor_as_told(int number) noexcept {

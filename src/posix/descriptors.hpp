@@ -70,6 +70,19 @@ void visit_descriptors(FunctionRef<void(int)> visit);
 /// It is the runtime's: closed, for all that the program knows.
 bool descriptor_is_runtimes(int number) noexcept;
 
+/// Closes a descriptor of this process that the program has not been told of. errno stays.
+void close_unused(int descriptor) noexcept;
+
+/// The stream or directory that `make` makes of a descriptor, for which it has its own where the number is
+/// another rank's.
+template <typename Make>
+auto open_number(int number, const char* function, Make make) {
+  const int own = descriptor_to_keep(number, function);
+  auto* const stream = make(own);
+  if (stream == nullptr && own != number) close_unused(own);
+  return stream;
+}
+
 /// Reads what rank 0's process has at an address that means nothing here. \returns whether it is on this node
 /// and has something there
 bool read_first_process(const void* from, void* to, std::size_t bytes) noexcept;

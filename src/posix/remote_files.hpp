@@ -40,6 +40,12 @@ inline bool is_elsewhere(FILE* stream) noexcept {
   return stream_memory().is_foreign(stream) || (stream == stdin && input_is_elsewhere());
 }
 
+/// Ends the job where it is, for a function that is not forwarded.
+inline void check_own(FILE* stream, const char* function) noexcept {
+  if (is_elsewhere(stream)) [[unlikely]]
+    refuse_foreign_stream(stream, function);
+}
+
 /// Of this rank's: for how many something waits, or is being sent.
 extern std::atomic<std::uint32_t> streams_that_wait;
 void send_all_that_waits() noexcept;

@@ -1,13 +1,10 @@
 // The C library's streams: their system calls are made inside of it, so the program's memory is kept away
 // from there. A long text that printf copies from shared memory by itself ("%s" of more than a stream's
 // buffer) may still end in EFAULT, if another thread of the rank acquires between its two looks at it.
-#include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <wchar.h>
 
 #include <algorithm>
 #include <atomic>
@@ -16,7 +13,6 @@
 #include <cstddef>
 #include <string>
 
-#include "base/kept_errno.hpp"
 #include "posix/allocation.hpp"
 #include "posix/descriptors.hpp"
 #include "posix/kernel_memory.hpp"
@@ -34,11 +30,6 @@ char* __fgets_chk(char* line, std::size_t room, int most, FILE* stream);
 char* __fgets_unlocked_chk(char* line, std::size_t room, int most, FILE* stream);
 int __fprintf_chk(FILE* stream, int flag, const char* format, ...);
 int __vfprintf_chk(FILE* stream, int flag, const char* format, va_list arguments);
-int __isoc99_fscanf(FILE* stream, const char* format, ...);
-int __isoc99_scanf(const char* format, ...);
-int __isoc99_vfscanf(FILE* stream, const char* format, va_list arguments);
-int __isoc99_vfwscanf(FILE* stream, const wchar_t* format, va_list arguments);
-int __isoc99_vscanf(const char* format, va_list arguments);
 int _IO_getc(FILE* stream);
 int __uflow(FILE* stream);
 int __overflow(FILE* stream, int character);
@@ -62,13 +53,13 @@ bool buffer_of_output_is_chosen() noexcept {
 namespace {
 
 using craton::posix::adopt_stream;
+using craton::posix::check_own;
 using Call = craton::posix::ForwardedCall;
 using craton::posix::ClosingDescriptor;
-using craton::posix::descriptor_made;
-using craton::posix::descriptor_to_keep;
 using craton::posix::is_elsewhere;
 using craton::posix::may_fault;
 using craton::posix::Name;
+using craton::posix::open_number;
 using craton::posix::OpeningStream;
 using craton::posix::piece_bytes;
 using craton::posix::PrivateBuffer;
@@ -157,16 +148,6 @@ ssize_t read_line(char** line, std::size_t* room, int delimiter, FILE* stream) {
   return length;
 }
 
-// What is not forwarded ends the job.
-void check_own(FILE* stream, const char* function) noexcept {
-  if (is_elsewhere(stream)) [[unlikely]]
-    craton::posix::refuse_foreign_stream(stream, function);
-}
-void check_own(DIR* stream, const char* function) noexcept {
-  if (craton::posix::stream_memory().is_foreign(stream)) [[unlikely]]
-    craton::posix::refuse_foreign_stream(stream, function);
-}
-
 int get_character(FILE* stream, const char* function) {
   if (is_elsewhere(stream)) [[unlikely]]
     return RemoteStream(stream, function).get();
@@ -184,23 +165,6 @@ int put_text(const char* text, FILE* stream, const char* function) {
 int checked(std::size_t room, int most) {
   if (most > 0 && static_cast<std::size_t>(most) > room) __chk_fail();
   return most;
-}
-
-/// After a failure, whose errno stays.
-void close_unused(int own) noexcept {
-  const craton::KeptErrno kept;
-  const ClosingDescriptor closing(own);
-  CRATON_REAL(close)(own);
-}
-
-/// The stream or directory that `make` makes of a descriptor, for which it has its own where the number is
-/// another rank's.
-template <typename Make>
-auto open_number(int number, const char* function, Make make) {
-  const int own = descriptor_to_keep(number, function);
-  auto* const stream = make(own);
-  if (stream == nullptr && own != number) close_unused(own);
-  return stream;
 }
 
 }  // namespace
@@ -230,19 +194,6 @@ auto open_number(int number, const char* function, Make make) {
     FILE* const opened = CRATON_REAL(name)(Name(path), Name(mode), stream);                     \
     craton::posix::descriptor_replaced(number);                                                 \
     return opened;                                                                              \
-  }
-// One of a directory, which must be this rank's.
-#define CRATON_OWN_DIRECTORY(type, name, parameters, arguments) \
-  [[gnu::visibility("default")]] type name parameters {         \
-    check_own(stream, #name);                                   \
-    return CRATON_REAL(name) arguments;                         \
-  }
-// One that must be this rank's.
-#define CRATON_OWN_STREAM(type, name, parameters, arguments) \
-  [[gnu::visibility("default")]] type name parameters {      \
-    check_own(stream, #name);                                \
-    const StreamUse use(stream);                             \
-    return CRATON_REAL(name) arguments;                      \
   }
 // One that is forwarded where it is another rank's. Here `use` stands before it.
 #define CRATON_FORWARDED(use, type, name, parameters, forwarded, arguments) \
@@ -474,32 +425,6 @@ CRATON_STREAM(int, __vfprintf_chk, (FILE * stream, int flag, const char* format,
   return length;
 }
 
-// The header makes these the functions of C99 (__isoc99_); programs for the older %a are left alone.
-[[gnu::visibility("default")]] int vfscanf(FILE* stream, const char* format, va_list arguments) {
-  if (is_elsewhere(stream)) [[unlikely]]
-    return RemoteStream(stream, "fscanf").scan(format, arguments);
-  const StreamUse use(stream);
-  return CRATON_REAL(__isoc99_vfscanf)(stream, format, arguments);
-}
-[[gnu::visibility("default")]] int vscanf(const char* format, va_list arguments) {
-  return vfscanf(stdin, format, arguments);
-}
-
-[[gnu::visibility("default")]] int fscanf(FILE* stream, const char* format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  const int count = vfscanf(stream, format, arguments);
-  va_end(arguments);
-  return count;
-}
-[[gnu::visibility("default")]] int scanf(const char* format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  const int count = vfscanf(stdin, format, arguments);
-  va_end(arguments);
-  return count;
-}
-
 // ---- Positions and states
 
 CRATON_STREAM(int, fseek, (FILE * stream, long offset, int from), call(Call::seek, offset, from),
@@ -539,56 +464,5 @@ CRATON_STREAM_STATE(void, clearerr_unlocked, (FILE * stream), call(Call::clear),
   return got;
 }
 CRATON_STREAM_STATE(void, funlockfile, (FILE * stream), call(Call::unlock), (stream))
-
-// ---- Wide characters, which are not forwarded
-
-CRATON_OWN_STREAM(int, fwide, (FILE * stream, int mode), (stream, mode))
-CRATON_OWN_STREAM(wint_t, fgetwc, (FILE * stream), (stream))
-CRATON_OWN_STREAM(wint_t, getwc, (FILE * stream), (stream))
-CRATON_OWN_STREAM(wint_t, fgetwc_unlocked, (FILE * stream), (stream))
-CRATON_OWN_STREAM(wint_t, getwc_unlocked, (FILE * stream), (stream))
-CRATON_OWN_STREAM(wint_t, ungetwc, (wint_t character, FILE* stream), (character, stream))
-CRATON_OWN_STREAM(wint_t, fputwc, (wchar_t character, FILE* stream), (character, stream))
-CRATON_OWN_STREAM(wint_t, putwc, (wchar_t character, FILE* stream), (character, stream))
-CRATON_OWN_STREAM(wint_t, fputwc_unlocked, (wchar_t character, FILE* stream), (character, stream))
-CRATON_OWN_STREAM(wint_t, putwc_unlocked, (wchar_t character, FILE* stream), (character, stream))
-CRATON_OWN_STREAM(wchar_t*, fgetws, (wchar_t * line, int most, FILE* stream), (line, most, stream))
-CRATON_OWN_STREAM(wchar_t*, fgetws_unlocked, (wchar_t * line, int most, FILE* stream), (line, most, stream))
-CRATON_OWN_STREAM(int, fputws, (const wchar_t* text, FILE* stream), (text, stream))
-CRATON_OWN_STREAM(int, fputws_unlocked, (const wchar_t* text, FILE* stream), (text, stream))
-CRATON_OWN_STREAM(int, vfwprintf, (FILE * stream, const wchar_t* format, va_list arguments),
-                  (stream, format, arguments))
-[[gnu::visibility("default")]] int vfwscanf(FILE* stream, const wchar_t* format, va_list arguments) {
-  check_own(stream, "fwscanf");
-  const StreamUse use(stream);
-  return CRATON_REAL(__isoc99_vfwscanf)(stream, format, arguments);
-}
-
-// ---- Directories
-
-[[gnu::visibility("default")]] DIR* opendir(const char* path) {
-  constexpr int flags = O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC;
-  const int own = descriptor_made(CRATON_REAL(open)(Name(path), flags, 0));
-  if (own < 0) return nullptr;
-  const OpeningStream opening;
-  DIR* const directory = CRATON_REAL(fdopendir)(own);
-  if (directory == nullptr) close_unused(own);
-  return directory;
-}
-[[gnu::visibility("default")]] DIR* fdopendir(int number) {
-  const OpeningStream opening;
-  return open_number(number, "fdopendir", [](int own) { return CRATON_REAL(fdopendir)(own); });
-}
-CRATON_OWN_DIRECTORY(dirent*, readdir, (DIR * stream), (stream))
-CRATON_OWN_DIRECTORY(dirent64*, readdir64, (DIR * stream), (stream))
-[[gnu::visibility("default")]] int closedir(DIR* stream) {
-  check_own(stream, "closedir");
-  const ClosingDescriptor closing(CRATON_REAL(dirfd)(stream));
-  return CRATON_REAL(closedir)(stream);
-}
-CRATON_OWN_DIRECTORY(void, rewinddir, (DIR * stream), (stream))
-CRATON_OWN_DIRECTORY(long, telldir, (DIR * stream), (stream))
-CRATON_OWN_DIRECTORY(void, seekdir, (DIR * stream, long position), (stream, position))
-CRATON_OWN_DIRECTORY(int, dirfd, (DIR * stream), (stream))
 
 }  // extern "C"
