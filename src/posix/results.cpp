@@ -210,6 +210,22 @@ void share_zones() noexcept {
   for (char*& zone : tzname) zone = shared_zone(zone);
 }
 
+/// Of a time in memory of the program's, as the C library has left it; null stays.
+tm* with_shared_zone(tm* made) noexcept {
+  if (made != nullptr && shared_program() != nullptr) made->tm_zone = shared_zone(made->tm_zone);
+  return made;
+}
+
+/// mktime() and timegm(), which leave the time as it is where they fail, its zone without a value perhaps.
+time_t normalise(tm* time, time_t (*real)(tm*)) noexcept {
+  if (shared_program() == nullptr) return real(time);
+  tm made = *time;
+  made.tm_zone = nullptr;
+  const time_t moment = real(&made);
+  if (made.tm_zone != nullptr) *time = *with_shared_zone(&made);
+  return moment;
+}
+
 Place users, groups, hosts, services, protocols;
 
 }  // namespace
@@ -225,6 +241,25 @@ extern "C" {
 }
 [[gnu::visibility("default")]] tm* gmtime(const time_t* time) noexcept {
   return time_in_place(CRATON_REAL(gmtime)(time));
+}
+[[gnu::visibility("default")]] tm* localtime_r(const time_t* time, tm* to) noexcept {
+  tm* const made = CRATON_REAL(localtime_r)(time, to);
+  share_zones();
+  return with_shared_zone(made);
+}
+[[gnu::visibility("default")]] tm* gmtime_r(const time_t* time, tm* to) noexcept {
+  return with_shared_zone(CRATON_REAL(gmtime_r)(time, to));
+}
+[[gnu::visibility("default")]] time_t mktime(tm* time) noexcept {
+  const time_t moment = normalise(time, CRATON_REAL(mktime));
+  share_zones();
+  return moment;
+}
+[[gnu::visibility("default")]] time_t timelocal(tm* time) noexcept {
+  return mktime(time);
+}
+[[gnu::visibility("default")]] time_t timegm(tm* time) noexcept {
+  return normalise(time, CRATON_REAL(timegm));
 }
 [[gnu::visibility("default")]] char* asctime(const tm* time) noexcept {
   return text_in_place(CRATON_REAL(asctime)(time));

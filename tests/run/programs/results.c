@@ -71,6 +71,18 @@ static void times(void) {
     right += time->tm_year == 123 && time->tm_hour == 22;
   }
   check_int("gmtime", right);
+  static struct tm filled;
+  check_int("the zone of localtime_r", find(localtime_r(&moment, &filled)->tm_zone, "XYZ"));
+  static struct tm counted = {.tm_year = 123, .tm_mon = 10, .tm_mday = 15, .tm_isdst = -1};
+  right = mktime(&counted) == 1700000000 - 3600 - 13 * 60 - 20;
+  check_int("mktime", right);
+  check_int("its zone", find(counted.tm_zone, "XYZ"));
+  check_int("the zone of gmtime_r", find(gmtime_r(&moment, &filled)->tm_zone, "GMT"));
+  right = timegm(&filled) == moment;
+  struct tm beyond = {.tm_year = 2147483647, .tm_mon = 2147483647, .tm_zone = (const char*)1};
+  right += mktime(&beyond) == -1 && beyond.tm_zone == (const char*)1;
+  check_int("timegm", right);
+  check_int("its zone", find(filled.tm_zone, "GMT"));
   check_int("ctime", find(ctime(&moment), "Wed Nov 15 01:13:20 2023\n"));
   check_int("asctime", find(asctime(gmtime(&moment)), "Tue Nov 14 22:13:20 2023\n"));
 }
