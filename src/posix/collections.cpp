@@ -6,8 +6,17 @@
 #include <obstack.h>
 #include <search.h>
 
+#include <cstdarg>
+
 #include "posix/allocation.hpp"
 #include "posix/real.hpp"
+
+// NOLINTBEGIN(readability-identifier-naming): the names of the C library
+extern "C" {
+int __obstack_printf_chk(obstack* where, int flag, const char* format, ...);
+int __obstack_vprintf_chk(obstack* where, int flag, const char* format, va_list arguments);
+}
+// NOLINTEND(readability-identifier-naming)
 
 using craton::posix::ProgramAllocations;
 
@@ -60,6 +69,26 @@ CRATON_COLLECTION(int, _obstack_begin_1,
                    void (*release)(void*, void*), void* argument),
                   (where, bytes, alignment, allocate, release, argument))
 CRATON_COLLECTION(void, _obstack_newchunk, (obstack * where, int bytes), (where, bytes))
+
+CRATON_COLLECTION(int, obstack_vprintf, (obstack * where, const char* format, va_list arguments),
+                  (where, format, arguments))
+CRATON_COLLECTION(int, __obstack_vprintf_chk,
+                  (obstack * where, int flag, const char* format, va_list arguments),
+                  (where, flag, format, arguments))
+[[gnu::visibility("default")]] int obstack_printf(obstack* where, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  const int length = obstack_vprintf(where, format, arguments);
+  va_end(arguments);
+  return length;
+}
+[[gnu::visibility("default")]] int __obstack_printf_chk(obstack* where, int flag, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  const int length = __obstack_vprintf_chk(where, flag, format, arguments);
+  va_end(arguments);
+  return length;
+}
 
 #undef CRATON_COLLECTION
 

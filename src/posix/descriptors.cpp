@@ -347,6 +347,10 @@ int descriptor_here(int number, const char* function) noexcept {
       function, number));
 }
 
+int directory_here(int number, const char* function) noexcept {
+  return number == AT_FDCWD ? number : descriptor_here(number, function);
+}
+
 int descriptor_made(int descriptor) noexcept {
   if (descriptor < 0) return descriptor;
   const KeptErrno kept;

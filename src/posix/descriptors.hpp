@@ -55,6 +55,9 @@ inline constexpr int no_descriptor = INT_MAX;
 /// the job where it cannot be had. \param function for the message
 int descriptor_here(int number, const char* function) noexcept;
 
+/// Likewise, of a directory that a path is relative to: AT_FDCWD as well.
+int directory_here(int number, const char* function) noexcept;
+
 /// The same number means another descriptor here.
 bool descriptor_is_foreign(int number) noexcept;
 

@@ -55,6 +55,7 @@ namespace {
 
 using craton::posix::descriptor_here;
 using craton::posix::descriptor_made;
+using craton::posix::directory_here;
 using craton::posix::ForwardedCall;
 using craton::posix::may_fault;
 using craton::posix::Name;
@@ -66,11 +67,6 @@ using craton::posix::Values;
 
 bool has_mode(int flags) noexcept {
   return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
-}
-
-/// A directory that a path is relative to.
-int directory_here(int number, const char* function) noexcept {
-  return number == AT_FDCWD ? number : descriptor_here(number, function);
 }
 
 /// A template that a call makes a name of, in place.

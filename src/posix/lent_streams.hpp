@@ -87,6 +87,18 @@ class StreamUse {
   FILE* const stream_;
 };
 
+/// A stream's lock, held over several calls that look like one.
+class StreamLock {
+ public:
+  explicit StreamLock(FILE* stream) noexcept : stream_(stream) { CRATON_REAL(flockfile)(stream_); }
+  StreamLock(const StreamLock&) = delete;
+  StreamLock& operator=(const StreamLock&) = delete;
+  ~StreamLock() { CRATON_REAL(funlockfile)(stream_); }
+
+ private:
+  FILE* const stream_;
+};
+
 /// With the stream's lock, which the program has, or nobody needs.
 class UnlockedStreamUse {
  public:

@@ -406,8 +406,8 @@ ssize_t RemoteStream::read_one(void* self, char* to, std::size_t /*bytes*/) {
 
 /// \returns nothing where the loan does not hold as much as the format takes, or others have used it
 /// meanwhile: what has been assigned then will be again. Formats that allocate are not tried so.
-std::optional<int> RemoteStream::scan_loan(const char* format, va_list arguments) noexcept {
-  if (std::strchr(format, 'm') != nullptr) return std::nullopt;
+std::optional<int> RemoteStream::scan_loan(const Scan& scan, va_list arguments) noexcept {
+  if (scan.allocates) return std::nullopt;
   std::optional<Borrowed::Copy> copy;
   {
     const SignalSection section;
@@ -416,7 +416,7 @@ std::optional<int> RemoteStream::scan_loan(const char* format, va_list arguments
   if (!copy.has_value()) return std::nullopt;
   FILE* const local = ::fmemopen(copy->bytes.data(), copy->bytes.size(), "r");
   if (local == nullptr) return std::nullopt;
-  const int count = ::vfscanf(local, format, arguments);
+  const int count = scan(local, arguments);
   const long used = ::ftell(local);
   const bool is_whole = ::getc(local) != EOF;
   ::fclose(local);
@@ -426,10 +426,10 @@ std::optional<int> RemoteStream::scan_loan(const char* format, va_list arguments
   return count;
 }
 
-int RemoteStream::scan(const char* format, va_list arguments) noexcept {
+int RemoteStream::scan(const Scan& scan, va_list arguments) noexcept {
   va_list again;
   va_copy(again, arguments);
-  const std::optional<int> scanned = scan_loan(format, again);
+  const std::optional<int> scanned = scan_loan(scan, again);
   va_end(again);
   if (scanned.has_value()) return *scanned;
   const cookie_io_functions_t functions{
@@ -438,7 +438,7 @@ int RemoteStream::scan(const char* format, va_list arguments) noexcept {
   if (local == nullptr) return EOF;
   ::setvbuf(local, nullptr, _IONBF, 0);
   call(ForwardedCall::lock);
-  const int count = ::vfscanf(local, format, arguments);
+  const int count = scan(local, arguments);
   if (local->_IO_read_ptr < local->_IO_read_end) unget(static_cast<unsigned char>(*local->_IO_read_ptr));
   call(ForwardedCall::unlock);
   ::fclose(local);

@@ -59,6 +59,15 @@ inline void send_what_waits() noexcept {
 /// What this rank has of another's stream. It stays where it is. Any thread.
 Borrowed& borrowed(FILE* stream) noexcept;
 
+/// vfscanf() as the program has called it.
+struct Scan {
+  int (*real)(FILE* stream, const char* format, va_list arguments);
+  const char* format;
+  bool allocates;  ///< perhaps: the format has the letter
+
+  int operator()(FILE* stream, va_list arguments) const;
+};
+
 /// A stream for which is_elsewhere() holds, for the length of a call.
 class RemoteStream {
  public:
@@ -80,7 +89,7 @@ class RemoteStream {
   char* line(char* to, int most) noexcept;
   /// \param flag of what was built with _FORTIFY_SOURCE
   int print(const char* format, va_list arguments, int flag = 0) noexcept;
-  int scan(const char* format, va_list arguments) noexcept;
+  int scan(const Scan& scan, va_list arguments) noexcept;
   /// fgetpos()
   int position(fpos_t* position) noexcept;
   /// fileno(). Ends the job where the number means nothing here: of other ranks than 0.
@@ -98,7 +107,7 @@ class RemoteStream {
   bool flag(int flag, ForwardedCall what) noexcept;
   template <typename Take>
   bool use_loan(const Take& take) noexcept;
-  std::optional<int> scan_loan(const char* format, va_list arguments) noexcept;
+  std::optional<int> scan_loan(const Scan& scan, va_list arguments) noexcept;
   static ssize_t read_one(void* self, char* to, std::size_t bytes);
 
   FILE* const stream_;

@@ -65,20 +65,9 @@ using craton::posix::piece_bytes;
 using craton::posix::PrivateBuffer;
 using craton::posix::RemoteStream;
 using craton::posix::shared_program;
+using craton::posix::StreamLock;
 using craton::posix::StreamUse;
 using craton::posix::UnlockedStreamUse;
-
-/// A stream's lock, held over several calls that look like one.
-class StreamLock {
- public:
-  explicit StreamLock(FILE* stream) noexcept : stream_(stream) { ::flockfile(stream_); }
-  StreamLock(const StreamLock&) = delete;
-  StreamLock& operator=(const StreamLock&) = delete;
-  ~StreamLock() { ::funlockfile(stream_); }
-
- private:
-  FILE* const stream_;
-};
 
 /// With the stream's lock. \returns how many bytes were written
 std::size_t write_unlocked(const char* from, std::size_t bytes, FILE* stream) {

@@ -16,6 +16,7 @@
 #include <cstddef>
 
 #include "posix/allocation.hpp"
+#include "posix/descriptors.hpp"
 #include "posix/kernel_memory.hpp"
 
 // NOLINTBEGIN(readability-identifier-naming): the names of the C library
@@ -32,6 +33,7 @@ char* __getcwd_chk(char* buffer, std::size_t bytes, std::size_t room);
 
 namespace {
 
+using craton::posix::directory_here;
 using craton::posix::hand_over;
 using craton::posix::Name;
 using craton::posix::Results;
@@ -227,6 +229,22 @@ extern "C" {
                                              int (*compare)(const dirent64**, const dirent64**)) {
   dirent64** own = nullptr;
   const int count = CRATON_REAL(scandir64)(Name(path), &own, wanted, compare);
+  return hand_over_entries(count, own, list);
+}
+[[gnu::visibility("default")]] int scandirat(int directory, const char* path, dirent*** list,
+                                             int (*wanted)(const dirent*),
+                                             int (*compare)(const dirent**, const dirent**)) {
+  dirent** own = nullptr;
+  const int count =
+      CRATON_REAL(scandirat)(directory_here(directory, "scandirat"), Name(path), &own, wanted, compare);
+  return hand_over_entries(count, own, list);
+}
+[[gnu::visibility("default")]] int scandirat64(int directory, const char* path, dirent64*** list,
+                                               int (*wanted)(const dirent64*),
+                                               int (*compare)(const dirent64**, const dirent64**)) {
+  dirent64** own = nullptr;
+  const int count =
+      CRATON_REAL(scandirat64)(directory_here(directory, "scandirat64"), Name(path), &own, wanted, compare);
   return hand_over_entries(count, own, list);
 }
 

@@ -1,10 +1,12 @@
 /// \file
 /// What functions of the C library make once, and all threads use: expressions, conversions, trees, tables,
-/// lists.
+/// lists, words that scanf allocates.
 #define _GNU_SOURCE
 #include <argz.h>
+#include <dirent.h>
 #include <errno.h>
 #include <execinfo.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <iconv.h>
 #include <netdb.h>
@@ -12,6 +14,7 @@
 #include <regex.h>
 #include <search.h>
 #include <string.h>
+#include <wchar.h>
 #include <wordexp.h>
 
 #include "check.h"
@@ -161,9 +164,66 @@ static void texts(void) {
   }
   check_int("texts of a list, of a stack", right);
   check_int("texts that threads have added", argz_count(list, bytes) - omp_get_max_threads());
+  for (int i = 0; i < 3000; ++i) obstack_printf(&stack, "%d ", i);
+  obstack_1grow(&stack, 0);
+  const char* const printed = obstack_finish(&stack);
+  right = 0;
+#pragma omp parallel reduction(+ : right)
+  {
+    take_part();
+    right += strlen(printed) == 13890;
+  }
+  check_int("texts that were printed to the stack", right);
   obstack_free(&stack, NULL);
   free(list);
   free(symbols);
+}
+
+static void scanned(void) {
+  char* words[5] = {NULL, NULL, NULL, NULL, NULL};
+  wchar_t* wide = NULL;
+  char* set = NULL;
+  int count = sscanf("hello 12 world", "%ms %*d %m[a-z]", &words[0], &words[1]);
+  FILE* const file = tmpfile();
+  fputs("of a file, and more of it", file);
+  rewind(file);
+  count += fscanf(file, "%ms %*s %m[a-z],", &words[2], &set);
+  count += swscanf(L"one two", L"%ms %mls", &words[3], &wide);
+  count += fscanf(file, " and %mc", &words[4]);
+  check_int("what was scanned", count);
+  int right = 0;
+#pragma omp parallel reduction(+ : right)
+  {
+    take_part();
+    right += strcmp(words[0], "hello") == 0 && strcmp(words[1], "world") == 0;
+    right += strcmp(words[2], "of") == 0 && strcmp(set, "file") == 0 && *words[4] == 'm';
+    right += strcmp(words[3], "one") == 0 && wcscmp(wide, L"two") == 0;
+  }
+  check_int("words that scanf has allocated", right);
+  fclose(file);
+  for (int i = 0; i < 5; ++i) free(words[i]);
+  free(wide);
+  free(set);
+}
+
+static int is_wanted(const struct dirent* entry) {
+  return strcmp(entry->d_name, "hosts") == 0 || strcmp(entry->d_name, "passwd") == 0;
+}
+
+static void listed(void) {
+  struct dirent** entries = NULL;
+  const int directory = open("/etc", O_RDONLY | O_DIRECTORY);
+  const int all = scandirat(directory, ".", &entries, &is_wanted, &alphasort);
+  int named = 0;
+#pragma omp parallel reduction(+ : named)
+  {
+    take_part();
+    named += strcmp(entries[all - 1]->d_name, "passwd") == 0;
+  }
+  check_int("scandirat", named);
+  for (int i = 0; i < all; ++i) free(entries[i]);
+  free(entries);
+  close(directory);
 }
 
 static void found(void) {
@@ -201,6 +261,8 @@ int main(void) {
   conversions();
   trees_and_tables();
   texts();
+  scanned();
+  listed();
   found();
   return finish();
 }
