@@ -6,10 +6,14 @@
 #include <obstack.h>
 #include <search.h>
 
+#include <atomic>
 #include <cstdarg>
+#include <cstring>
 
 #include "posix/allocation.hpp"
+#include "posix/everywhere.hpp"
 #include "posix/real.hpp"
+#include "posix/shared_program.hpp"
 
 // NOLINTBEGIN(readability-identifier-naming): the names of the C library
 extern "C" {
@@ -17,6 +21,36 @@ int __obstack_printf_chk(obstack* where, int flag, const char* format, ...);
 int __obstack_vprintf_chk(obstack* where, int flag, const char* format, va_list arguments);
 }
 // NOLINTEND(readability-identifier-naming)
+
+namespace {
+
+/// The one of hcreate(): the same on all ranks, or null as long as none has been made.
+std::atomic<hsearch_data*> only_table{nullptr};
+
+/// Made where there is none. \returns null where there is no memory
+hsearch_data* make_table() noexcept {
+  using craton::posix::Everywhere;
+  if (hsearch_data* const table = only_table.load(std::memory_order_acquire)) return table;
+  const craton::posix::TableChange change{
+      static_cast<hsearch_data*>(craton_program_malloc(sizeof(hsearch_data)))};
+  if (change.table == nullptr) return nullptr;
+  std::memset(change.table, 0, sizeof *change.table);
+  only_table.store(change.table, std::memory_order_release);
+  if (Everywhere* const others = craton::posix::everywhere_now())
+    others->make(Everywhere::Kind::table, &change, sizeof change);
+  return change.table;
+}
+
+}  // namespace
+
+namespace craton::posix {
+
+bool set_table_as_told(const TableChange& change) noexcept {
+  only_table.store(change.table, std::memory_order_release);
+  return true;
+}
+
+}  // namespace craton::posix
 
 using craton::posix::ProgramAllocations;
 
@@ -34,6 +68,28 @@ extern "C" {
 CRATON_COLLECTION(void*, tsearch, (const void* key, void** root, __compar_fn_t compare), (key, root, compare))
 CRATON_COLLECTION(void*, tdelete, (const void* key, void** root, __compar_fn_t compare), (key, root, compare))
 CRATON_COLLECTION(int, hcreate_r, (std::size_t entries, hsearch_data* table), (entries, table))
+
+[[gnu::visibility("default")]] int hcreate(std::size_t entries) noexcept {
+  if (craton::posix::shared_program() == nullptr) return CRATON_REAL(hcreate)(entries);
+  int result = 0;
+  craton::posix::in_one_order([&] {
+    hsearch_data* const table = make_table();
+    result = table == nullptr ? 0 : hcreate_r(entries, table);
+  });
+  return result;
+}
+[[gnu::visibility("default")]] ENTRY* hsearch(ENTRY entry, ACTION action) noexcept {
+  hsearch_data* const table = only_table.load(std::memory_order_acquire);
+  if (table == nullptr) return CRATON_REAL(hsearch)(entry, action);
+  ENTRY* found = nullptr;
+  static_cast<void>(::hsearch_r(entry, action, &found, table));
+  return found;
+}
+[[gnu::visibility("default")]] void hdestroy() noexcept {
+  hsearch_data* const table = only_table.load(std::memory_order_acquire);
+  if (table == nullptr) return CRATON_REAL(hdestroy)();
+  ::hdestroy_r(table);
+}
 
 CRATON_COLLECTION(error_t, argz_create, (char* const* texts, char** argz, std::size_t* bytes),
                   (texts, argz, bytes))

@@ -89,6 +89,8 @@ bool change_here(SharedProgram& program, Everywhere::Kind kind, const std::byte*
     case Kind::unit_closed:
       unit_closed_as_told(read_change<UnitChange>(change));
       return true;
+    case Kind::table:
+      return set_table_as_told(read_change<TableChange>(change));
     case Kind::answer:
       break;
   }

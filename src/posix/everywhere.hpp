@@ -1,7 +1,8 @@
 /// \file
 /// What a process has by itself, and the program believes to have once: its directory, file mask, locale,
 /// environment, limits, settings of Fortran's library, seeds, signal handlers and keys of thread-specific
-/// values, the files that it maps, what it closes, and which units of Fortran it has open. A change by any
+/// values, the files that it maps, what it closes, which units of Fortran it has open, and the
+/// table of hcreate(). A change by any
 /// rank is made on all before the call returns.
 ///
 ///     chdir(path) on rank r ──▶ the real one here ──▶ message to all others: the real one there ──▶ answers
@@ -31,6 +32,8 @@
 #include "base/function_ref.hpp"
 #include "posix/shared_program.hpp"
 
+struct hsearch_data;
+
 namespace craton::posix {
 
 class Everywhere {
@@ -53,6 +56,7 @@ class Everywhere {
     threads,
     unit_opened,
     unit_closed,
+    table,
     answer
   };
 
@@ -113,6 +117,10 @@ struct KeyChange {
   void (*destructor)(void*);  ///< of a key that is made; at the same address on all ranks
 };
 
+/// Kind::table: that of hcreate(), in the shared heap.
+struct TableChange {
+  hsearch_data* table;
+};
 /// Kind::environment: the list, in the shared heap, and for how many words it has room.
 struct EnvironmentChange {
   char** list;
@@ -145,6 +153,8 @@ bool set_limit_as_told(const LimitChange& change) noexcept;
 bool set_action_as_told(const ActionChange& change) noexcept;
 /// What they do for Kind::environment (environment.cpp).
 bool set_environment_as_told(const EnvironmentChange& change) noexcept;
+/// What they do for Kind::table (collections.cpp).
+bool set_table_as_told(const TableChange& change) noexcept;
 /// What they do for Kind::key and key_deleted (keys.cpp). \returns whether the key has that number here, or
 /// is gone
 bool make_key_as_told(const KeyChange& change) noexcept;

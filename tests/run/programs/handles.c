@@ -136,6 +136,32 @@ static void trees_and_tables(void) {
   }
   check_int("hsearch_r", right);
   hdestroy_r(&table);
+
+  // The only one of its kind, made by the last thread, of which each enters some.
+  int failed = 0;
+#pragma omp parallel reduction(+ : failed)
+  {
+    take_part();
+    const int me = omp_get_thread_num();
+    if (me == omp_get_num_threads() - 1) failed += hcreate(2 * many) == 0;
+#pragma omp barrier
+#pragma omp critical
+    for (int i = me; i < many; i += omp_get_num_threads())
+      failed += hsearch((ENTRY){names[i], names[i]}, ENTER) == NULL;
+#pragma omp barrier
+    for (int i = 0; i < many; ++i) {
+      const ENTRY* const found = hsearch((ENTRY){names[i], NULL}, FIND);
+      failed += found == NULL || found->data != names[i];
+    }
+    failed += hsearch((ENTRY){"nobody", NULL}, FIND) != NULL;
+#pragma omp barrier
+    if (me == 0) {
+      hdestroy();
+      failed += hcreate(10) == 0 || hsearch((ENTRY){names[0], NULL}, FIND) != NULL;
+    }
+  }
+  check_int("hsearch, failed", failed);
+  hdestroy();
 }
 
 static void texts(void) {
