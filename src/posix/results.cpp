@@ -9,6 +9,7 @@
 #include <langinfo.h>
 #include <locale.h>
 #include <netdb.h>
+#include <netinet/ether.h>
 #include <pwd.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -283,6 +284,22 @@ extern "C" {
 [[gnu::visibility("default")]] char* fcvt(double value, int digits, int* point, int* sign) noexcept {
   static Place place;
   return place.put_text(CRATON_REAL(fcvt)(value, digits, point, sign));
+}
+[[gnu::visibility("default")]] char* qecvt(long double value, int digits, int* point, int* sign) noexcept {
+  static Place place;
+  return place.put_text(CRATON_REAL(qecvt)(value, digits, point, sign));
+}
+[[gnu::visibility("default")]] char* qfcvt(long double value, int digits, int* point, int* sign) noexcept {
+  static Place place;
+  return place.put_text(CRATON_REAL(qfcvt)(value, digits, point, sign));
+}
+[[gnu::visibility("default")]] char* l64a(long value) noexcept {
+  static Place place;
+  return place.put_text(CRATON_REAL(l64a)(value));
+}
+[[gnu::visibility("default")]] char* ether_ntoa(const ether_addr* address) noexcept {
+  static Place place;
+  return place.put_text(CRATON_REAL(ether_ntoa)(address));
 }
 [[gnu::visibility("default")]] char* strerror(int error) noexcept {
   return shared_name(CRATON_REAL(strerror)(error));

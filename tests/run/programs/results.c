@@ -6,6 +6,7 @@
 #include <langinfo.h>
 #include <locale.h>
 #include <netdb.h>
+#include <netinet/ether.h>
 #include <pwd.h>
 #include <signal.h>
 #include <string.h>
@@ -34,6 +35,11 @@ static void names_and_numbers(void) {
   int sign;
   check_int("ecvt", find(ecvt(1.5, 3, &point, &sign), "150"));
   check_int("fcvt", find(fcvt(2.5, 1, &point, &sign), "25"));
+  check_int("qecvt", find(qecvt(1.5L, 3, &point, &sign), "150"));
+  check_int("qfcvt", find(qfcvt(2.5L, 1, &point, &sign), "25"));
+  check_int("l64a", find(l64a(12345), "t.1"));
+  const struct ether_addr address = {{1, 2, 3, 4, 5, 0xa6}};
+  check_int("ether_ntoa", find(ether_ntoa(&address), "1:2:3:4:5:a6"));
   const char* text = strerror(2222);
   check_int("strerror, unknown", find(text, copy(text)));
   text = strerror(2);
