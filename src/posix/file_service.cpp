@@ -209,6 +209,8 @@ std::int64_t call_on_file(const Forwarded& call, int number, ForwardedBytes& byt
       const ClosingDescriptor closing(number);
       return ::close(number);
     }
+    case Call::flush_all:
+      return ::fflush(nullptr);
     default:
       return -1;
   }

@@ -69,6 +69,8 @@ enum class ForwardedCall : std::uint32_t {
   sync_file,
   sync_data,
   close_file,
+  // of the C library
+  flush_all,  ///< fflush() of all its streams
   // of Fortran's library
   write_unit,  ///< first: the unit; the bytes
 };

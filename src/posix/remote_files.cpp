@@ -188,6 +188,20 @@ void send_all_that_waits() noexcept {
   if (forwarding_now() != nullptr) write_behind().send_all();
 }
 
+bool flush_other_ranks() noexcept {
+  Forwarding* const running = forwarding_now();
+  if (running == nullptr) return true;
+  SharedProgram& program = *shared_program();
+  bool all_could = true;
+  for (fabric::Rank rank = 0; rank < program.fabric().size(); ++rank) {
+    ForwardedBytes none;
+    if (rank != program.rank() &&
+        running->ask(rank, {.call = ForwardedCall::flush_all, .object = 0}, none).value != 0)
+      all_could = false;
+  }
+  return all_could;
+}
+
 bool input_is_elsewhere() noexcept {
   SharedProgram* const program = shared_program();
   if (program == nullptr || program->rank() == 0) return false;

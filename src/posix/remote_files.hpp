@@ -56,6 +56,10 @@ inline void send_what_waits() noexcept {
     send_all_that_waits();
 }
 
+/// fflush(NULL) on all other ranks, in handlers of signals on none. \returns whether all could be written;
+/// errno says why not
+bool flush_other_ranks() noexcept;
+
 /// What this rank has of another's stream. It stays where it is. Any thread.
 Borrowed& borrowed(FILE* stream) noexcept;
 

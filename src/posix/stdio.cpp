@@ -150,6 +150,13 @@ int put_text(const char* text, FILE* stream, const char* function) {
   return RemoteStream(stream, function).write(text, bytes) == bytes ? 1 : EOF;
 }
 
+/// fflush() of all streams, of all ranks.
+int flush_all() {
+  craton::posix::send_what_waits();
+  const int result = CRATON_REAL(fflush)(nullptr);
+  return craton::posix::flush_other_ranks() ? result : EOF;
+}
+
 /// What was built with _FORTIFY_SOURCE says how much room there is.
 int checked(std::size_t room, int most) {
   if (most > 0 && static_cast<std::size_t>(most) > room) __chk_fail();
@@ -218,8 +225,20 @@ CRATON_REOPENER(freopen)
 CRATON_REOPENER(freopen64)
 CRATON_CLOSER(fclose, Call::close)
 CRATON_CLOSER(pclose, Call::close_command)
-CRATON_STREAM(int, fflush, (FILE * stream), call(Call::flush), (stream))
-CRATON_UNLOCKED_STREAM(int, fflush_unlocked, (FILE * stream), call(Call::flush), (stream))
+[[gnu::visibility("default")]] int fflush(FILE* stream) {
+  if (stream == nullptr) return flush_all();
+  if (is_elsewhere(stream)) [[unlikely]]
+    return static_cast<int>(RemoteStream(stream, "fflush").call(Call::flush));
+  const StreamUse use(stream);
+  return CRATON_REAL(fflush)(stream);
+}
+[[gnu::visibility("default")]] int fflush_unlocked(FILE* stream) {
+  if (stream == nullptr) return flush_all();
+  if (is_elsewhere(stream)) [[unlikely]]
+    return static_cast<int>(RemoteStream(stream, "fflush_unlocked").call(Call::flush));
+  const UnlockedStreamUse use(stream);
+  return CRATON_REAL(fflush_unlocked)(stream);
+}
 CRATON_STREAM_STATE(int, fileno, (FILE * stream), number(), (stream))
 CRATON_STREAM_STATE(int, fileno_unlocked, (FILE * stream), number(), (stream))
 
