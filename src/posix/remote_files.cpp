@@ -364,14 +364,34 @@ int RemoteStream::unget(int character) noexcept {
 
 char* RemoteStream::line(char* to, int most) noexcept {
   if (most <= 0) return nullptr;
-  const auto room = std::min(static_cast<std::size_t>(most) - 1, forwarded_bytes_most);
-  ForwardedBytes bytes;
-  if (room != 0 && !use_loan([&](auto unread) { return take_line(unread, room, '\n', bytes); })) {
-    const Returned returned = ask(ForwardedCall::line, static_cast<std::int64_t>(room), '\n', bytes);
-    if (bytes.empty() || (returned.value < 0 && returned.error != EAGAIN)) return nullptr;
+  const auto room = static_cast<std::size_t>(most) - 1;
+  ForwardedBytes piece;
+  if (room == 0 || use_loan([&](auto unread) { return take_line(unread, room, '\n', piece); })) {
+    if (!piece.empty()) std::memcpy(to, piece.data(), piece.size());
+    to[piece.size()] = '\0';
+    return to;
   }
-  if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
-  to[bytes.size()] = '\0';
+  std::size_t done = 0;
+  bool has_failed = false;
+  const auto append = [&](ForwardedCall what) {
+    piece.clear();
+    const auto wanted = static_cast<std::int64_t>(std::min(room - done, forwarded_bytes_most));
+    const Returned returned = ask(what, wanted, '\n', piece);
+    has_failed = returned.value < 0 && returned.error != EAGAIN;
+    if (!piece.empty()) std::memcpy(to + done, piece.data(), piece.size());
+    done += piece.size();
+    return has_locked(what, returned);
+  };
+  if (room <= forwarded_bytes_most) {
+    append(ForwardedCall::line);
+  } else if (append(ForwardedCall::long_line)) {
+    do {
+      append(ForwardedCall::line);
+    } while (done < room && piece.size() == forwarded_bytes_most && piece.back() != std::byte{'\n'});
+    call(ForwardedCall::unlock);
+  }
+  if (done == 0 || has_failed) return nullptr;
+  to[done] = '\0';
   return to;
 }
 

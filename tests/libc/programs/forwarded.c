@@ -11,7 +11,7 @@
 
 #include "check.h"
 
-enum { lines = 240, long_bytes = 3 * 1024 * 1024 };
+enum { lines = 240, forwarded_most = 1024 * 1024, long_bytes = 3 * forwarded_most };
 
 static const char* word_of(int number) {
   static const char* const words[] = {"zero", "one", "two", "three", "four", "five", "six"};
@@ -385,6 +385,23 @@ static void move_much(FILE* stream) {
       rewind(stream);
       CHECK(getdelim(&line, &room, '\n', stream), long_bytes);
       CHECK(line[long_bytes - 1], byte_at(long_bytes - 1));
+      free(line);
+      rewind(stream);
+      line = fresh(long_bytes + 1);
+      CHECK(fgets(line, 2 * forwarded_most + 1, stream) == line, 1);
+      CHECK(strlen(line), 2 * forwarded_most);
+      CHECK(memcmp(line, bytes, 2 * forwarded_most), 0);
+      CHECK(fgets(line, long_bytes + 1, stream) == line, 1);
+      CHECK(strlen(line), long_bytes - 2 * forwarded_most);
+      CHECK(fgets(line, long_bytes + 1, stream) == NULL, 1);
+      /* With an end behind what is taken at once. */
+      CHECK(fseek(stream, forwarded_most + 9, SEEK_SET), 0);
+      CHECK(fputc('\n', stream), '\n');
+      rewind(stream);
+      CHECK(fgets(line, long_bytes + 1, stream) == line, 1);
+      CHECK(strlen(line), forwarded_most + 10);
+      CHECK(line[forwarded_most + 9], '\n');
+      CHECK(ftell(stream), forwarded_most + 10);
       free(line);
     }
     free(bytes);
