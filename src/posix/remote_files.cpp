@@ -479,14 +479,6 @@ int RemoteStream::scan(const Scan& scan, va_list arguments) noexcept {
   return count;
 }
 
-int RemoteStream::position(fpos_t* position) noexcept {
-  const std::int64_t offset = call(ForwardedCall::tell);
-  if (offset < 0) return -1;
-  *position = {};
-  position->__pos = offset;
-  return 0;
-}
-
 int RemoteStream::number() noexcept {
   if (stream_ == stdin) return STDIN_FILENO;
   if (stream_memory().owner(stream_) != 0) refuse_foreign_stream(stream_, function_);

@@ -95,7 +95,14 @@ class RemoteStream {
   int print(const char* format, va_list arguments, int flag = 0) noexcept;
   int scan(const Scan& scan, va_list arguments) noexcept;
   /// fgetpos()
-  int position(fpos_t* position) noexcept;
+  template <typename Position>
+  int position(Position* position) noexcept {
+    const std::int64_t offset = call(ForwardedCall::tell);
+    if (offset < 0) return -1;
+    *position = {};
+    position->__pos = offset;
+    return 0;
+  }
   /// fileno(). Ends the job where the number means nothing here: of other ranks than 0.
   int number() noexcept;
 

@@ -448,6 +448,9 @@ CRATON_STREAM(void, rewind, (FILE * stream), call(Call::rewind), (stream))
 CRATON_STREAM(int, fgetpos, (FILE * stream, fpos_t* position), position(position), (stream, position))
 CRATON_STREAM(int, fsetpos, (FILE * stream, const fpos_t* position),
               call(Call::seek, position->__pos, SEEK_SET), (stream, position))
+CRATON_STREAM(int, fgetpos64, (FILE * stream, fpos64_t* position), position(position), (stream, position))
+CRATON_STREAM(int, fsetpos64, (FILE * stream, const fpos64_t* position),
+              call(Call::seek, position->__pos, SEEK_SET), (stream, position))
 CRATON_STREAM_STATE(int, feof, (FILE * stream), is_at_end(), (stream))
 CRATON_STREAM_STATE(int, feof_unlocked, (FILE * stream), is_at_end(), (stream))
 CRATON_STREAM_STATE(int, ferror, (FILE * stream), has_failed(), (stream))

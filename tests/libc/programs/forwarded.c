@@ -90,10 +90,13 @@ static void read_line(FILE* stream, int i) {
       const int first = fgetc(stream);
       CHECK(ungetc(first, stream), first);
       fpos_t position;
+      fpos64_t larger;
       CHECK(fgetpos(stream, &position), 0);
+      CHECK(fgetpos64(stream, &larger), 0);
+      CHECK(larger.__pos, position.__pos);
       CHECK(fgets(text, 3, stream) == text, 1);
       CHECK(strlen(text), 2);
-      CHECK(fsetpos(stream, &position), 0);
+      CHECK(i % 4 < 2 ? fsetpos(stream, &position) : fsetpos64(stream, &larger), 0);
       CHECK(fgets(text, 100, stream) == text, 1);
     }
   }
