@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstdarg>
 #include <cstddef>
 #include <string>
@@ -350,9 +351,8 @@ CRATON_STREAM_STATE(int, fileno_unlocked, (FILE * stream), number(), (stream))
   const std::size_t bytes = std::strlen(text);
   const StreamLock lock(stdout);
   if (write_unlocked(text, bytes, stdout) != bytes) return EOF;
-  return CRATON_REAL(putc_unlocked)('\n', stdout) == EOF
-             ? EOF
-             : static_cast<int>(std::min<std::size_t>(bytes, 1) + 1);
+  if (CRATON_REAL(putc_unlocked)('\n', stdout) == EOF) return EOF;
+  return static_cast<int>(std::min<std::size_t>(bytes + 1, INT_MAX));
 }
 
 CRATON_STREAM(char*, fgets, (char* line, int most, FILE* stream), line(line, most), (line, most, stream))

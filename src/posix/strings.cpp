@@ -186,8 +186,11 @@ extern "C" {
 
 [[gnu::visibility("default")]] char* realpath(const char* path, char* resolved) {
   if (shared_program() == nullptr) return CRATON_REAL(realpath)(path, resolved);
-  char own[PATH_MAX];
-  if (CRATON_REAL(realpath)(Name(path), own) == nullptr) return nullptr;
+  char own[PATH_MAX] = "";
+  if (CRATON_REAL(realpath)(Name(path), own) == nullptr) {
+    if (resolved != nullptr && *own != '\0') std::strcpy(resolved, own);  // what of it is not to be had
+    return nullptr;
+  }
   if (resolved == nullptr) return copy_text(own, std::strlen(own));
   return std::strcpy(resolved, own);
 }

@@ -91,6 +91,9 @@ static void names(int me) {
   CHECK(strcmp(resolved, two), 0);
   free(resolved);
   CHECK(strcmp(realpath(three, fresh(PATH_MAX)), two), 0);
+  char* missing = fresh(PATH_MAX);
+  CHECK_ERROR(realpath(fresh_text("/proc/no-such-folder/below/it"), missing), ENOENT);
+  CHECK(strcmp(missing, "/proc/no-such-folder"), 0);
   char* four = path_in(folder, "four");
   CHECK(rename(two, four), 0);
   char* inner = path_in(folder, "inner");

@@ -106,7 +106,7 @@ int main(void) {
   char* whole = fresh(20001);
   memset(whole, 'x', 20000);
   whole[20000] = 0;
-  puts(whole);
+  CHECK(puts(whole), 20001);
   fputs(whole, stdout);
   printf("%s\n", whole);
   return report("stdio");
