@@ -48,6 +48,12 @@ extern "C" {
 }
 CRATON_OWN_DIRECTORY(dirent*, readdir, (DIR * stream), (stream))
 CRATON_OWN_DIRECTORY(dirent64*, readdir64, (DIR * stream), (stream))
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+CRATON_OWN_DIRECTORY(int, readdir_r, (DIR * stream, dirent* entry, dirent** read), (stream, entry, read))
+CRATON_OWN_DIRECTORY(int, readdir64_r, (DIR * stream, dirent64* entry, dirent64** read),
+                     (stream, entry, read))
+#pragma GCC diagnostic pop
 [[gnu::visibility("default")]] int closedir(DIR* stream) {
   check_own(stream, "closedir");
   const ClosingDescriptor closing(CRATON_REAL(dirfd)(stream));

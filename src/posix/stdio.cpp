@@ -32,6 +32,9 @@ char* __fgets_unlocked_chk(char* line, std::size_t room, int most, FILE* stream)
 int __fprintf_chk(FILE* stream, int flag, const char* format, ...);
 int __vfprintf_chk(FILE* stream, int flag, const char* format, va_list arguments);
 int _IO_getc(FILE* stream);
+// Not in the headers any more, but in programs.
+char* gets(char* line);
+char* __gets_chk(char* line, std::size_t room);
 int __uflow(FILE* stream);
 int __overflow(FILE* stream, int character);
 ssize_t __getdelim(char** line, std::size_t* room, int delimiter, FILE* stream);
@@ -164,6 +167,15 @@ int checked(std::size_t room, int most) {
   return most;
 }
 
+/// gets() of another rank's standard input.
+char* take_input_line(char* to, std::size_t room) {
+  std::string text;
+  if (!RemoteStream(stdin, "gets").line(text, '\n')) return nullptr;
+  if (text.back() == '\n') text.pop_back();
+  if (text.size() >= room) __chk_fail();
+  return std::strcpy(to, text.c_str());
+}
+
 }  // namespace
 
 // NOLINTBEGIN(bugprone-macro-parentheses): a type and two lists
@@ -259,6 +271,10 @@ CRATON_STREAM_STATE(int, fileno_unlocked, (FILE * stream), number(), (stream))
 
 [[gnu::visibility("default")]] void setbuf(FILE* stream, char* buffer) {
   setbuffer(stream, buffer, BUFSIZ);
+}
+
+[[gnu::visibility("default")]] void setlinebuf(FILE* stream) {
+  static_cast<void>(setvbuf(stream, nullptr, _IOLBF, 0));
 }
 
 // ---- Blocks of bytes
@@ -362,6 +378,19 @@ CRATON_STREAM(char*, __fgets_chk, (char* line, std::size_t room, int most, FILE*
               line(line, checked(room, most)), (line, room, most, stream))
 CRATON_UNLOCKED_STREAM(char*, __fgets_unlocked_chk, (char* line, std::size_t room, int most, FILE* stream),
                        line(line, checked(room, most)), (line, room, most, stream))
+
+[[gnu::visibility("default")]] char* gets(char* line) {
+  if (is_elsewhere(stdin)) [[unlikely]]
+    return take_input_line(line, SIZE_MAX);
+  const StreamUse use(stdin);
+  return CRATON_REAL(gets)(line);
+}
+[[gnu::visibility("default")]] char* __gets_chk(char* line, std::size_t room) {
+  if (is_elsewhere(stdin)) [[unlikely]]
+    return take_input_line(line, room);
+  const StreamUse use(stdin);
+  return CRATON_REAL(__gets_chk)(line, room);
+}
 
 [[gnu::visibility("default")]] ssize_t getdelim(char** line, std::size_t* room, int delimiter, FILE* stream) {
   return read_line(line, room, delimiter, stream);

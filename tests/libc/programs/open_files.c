@@ -1,5 +1,5 @@
-/* open_files [memory | wide | directory | copy | asynchronous | list]: what the first thread has opened, used
- * by all threads of a region. */
+/* open_files [memory | wide | wide_text | wide_input | wide_words | directory | copy | asynchronous | list]:
+ * what the first thread has opened, used by all threads of a region. */
 #define _GNU_SOURCE
 #include <aio.h>
 #include <dirent.h>
@@ -48,6 +48,9 @@ int main(int count, char** words) {
     CHECK(memcmp(magic, "\177ELF", 4), 0);
     if (strcmp(what, "memory") == 0) getc(memory_stream);
     if (strcmp(what, "wide") == 0) fgetwc(stream);
+    if (strcmp(what, "wide_text") == 0) fwprintf(stream, L"text");
+    if (strcmp(what, "wide_input") == 0) getwchar();
+    if (strcmp(what, "wide_words") == 0) wscanf(L" ");
     if (strcmp(what, "directory") == 0) (void)readdir(directory);
     if (strcmp(what, "copy") == 0) CHECK(close(dup(fd)), 0);
     if (strcmp(what, "asynchronous") == 0) read_later(other, 0);
