@@ -38,9 +38,10 @@ T read_change(const std::byte* change) noexcept {
   return read;
 }
 
-/// The change may touch memory of the program here.
+/// The change may touch memory of the program here, or wait for a lock of the C library's that a thread has
+/// which does so.
 bool needs_memory(Everywhere::Kind kind) noexcept {
-  return kind == Everywhere::Kind::locale ||
+  return kind == Everywhere::Kind::locale || kind == Everywhere::Kind::text_domain ||
          (kind == Everywhere::Kind::seed && random_state_is_the_programs());
 }
 
@@ -91,6 +92,8 @@ bool change_here(SharedProgram& program, Everywhere::Kind kind, const std::byte*
       return true;
     case Kind::table:
       return set_table_as_told(read_change<TableChange>(change));
+    case Kind::text_domain:
+      return set_text_domain_as_told(change);
     case Kind::answer:
       break;
   }

@@ -57,6 +57,7 @@ class Everywhere {
     unit_opened,
     unit_closed,
     table,
+    text_domain,
     answer
   };
 
@@ -117,6 +118,10 @@ struct KeyChange {
   void (*destructor)(void*);  ///< of a key that is made; at the same address on all ranks
 };
 
+/// Kind::text_domain; the domain's name and what it gets follow, with their ends.
+struct TextDomainChange {
+  enum class What : std::uint32_t { name, folder, character_set } what;
+};
 /// Kind::table: that of hcreate(), in the shared heap.
 struct TableChange {
   hsearch_data* table;
@@ -153,6 +158,8 @@ bool set_limit_as_told(const LimitChange& change) noexcept;
 bool set_action_as_told(const ActionChange& change) noexcept;
 /// What they do for Kind::environment (environment.cpp).
 bool set_environment_as_told(const EnvironmentChange& change) noexcept;
+/// What they do for Kind::text_domain (text_domains.cpp).
+bool set_text_domain_as_told(const std::byte* change) noexcept;
 /// What they do for Kind::table (collections.cpp).
 bool set_table_as_told(const TableChange& change) noexcept;
 /// What they do for Kind::key and key_deleted (keys.cpp). \returns whether the key has that number here, or

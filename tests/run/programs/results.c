@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <grp.h>
 #include <langinfo.h>
+#include <libintl.h>
 #include <locale.h>
 #include <netdb.h>
 #include <netinet/ether.h>
@@ -53,6 +54,28 @@ static void names_and_numbers(void) {
   check_int("nl_langinfo", find(nl_langinfo(CODESET), "UTF-8"));
   const struct lconv* const conventions = localeconv();
   check_int("localeconv", find(conventions->decimal_point, "."));
+}
+
+/// What one thread has said holds for all.
+static void domains(void) {
+  int right = 0;
+#pragma omp parallel reduction(+ : right)
+  {
+    take_part();
+    right += strcmp(textdomain(NULL), "messages") == 0 && bindtextdomain("of-results", NULL) != NULL;
+#pragma omp barrier
+    if (omp_get_thread_num() == omp_get_num_threads() - 1) {
+      right += strcmp(textdomain("of-results"), "of-results") == 0;
+      right += strcmp(bindtextdomain("of-results", "/nowhere"), "/nowhere") == 0;
+      right += strcmp(bind_textdomain_codeset("of-results", "UTF-8"), "UTF-8") == 0;
+    }
+#pragma omp barrier
+    right += strcmp(textdomain(NULL), "of-results") == 0;
+    right += strcmp(bindtextdomain("of-results", NULL), "/nowhere") == 0;
+    right += strcmp(bind_textdomain_codeset("of-results", NULL), "UTF-8") == 0;
+    right += strcmp(gettext("not translated"), "not translated") == 0;
+  }
+  check_int("text domains", right);
 }
 
 static void times(void) {
@@ -137,6 +160,7 @@ static void databases(void) {
 
 int main(void) {
   names_and_numbers();
+  domains();
   times();
   databases();
   return finish();
