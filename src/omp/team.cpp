@@ -36,7 +36,7 @@ void Team::begin(const Beginning& beginning) {
     implicit_[i].parent = parent_;
     implicit_[i].group = nullptr;  // a cancelled region may have left one
     implicit_[i].reductions = region_.reduces ? *static_cast<void**>(region_.data) : nullptr;
-    implicit_[i].is_final = parent_ != nullptr && parent_->is_final;
+    implicit_[i].is_final = false;  // whatever the task is that starts the region
   }
   loops_.begin(shape_);
   tasks_.begin(shape_.ranks, shape_.size, beginning.number);

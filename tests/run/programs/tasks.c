@@ -371,6 +371,36 @@ static void take_values_along(void) {
 #endif
 }
 
+/// Threads of a region are not, though the task that starts it is.
+static void start_regions_in_final_tasks(void) {
+  int finals = 0;
+#pragma omp task final(1) shared(finals)
+  {
+#pragma omp parallel reduction(+ : finals)
+    {
+      take_part();
+      finals += omp_in_final();
+    }
+    finals += 100 * omp_in_final();
+  }
+#pragma omp taskwait
+  check_int("final tasks in a region of one", finals);
+  finals = 0;
+#pragma omp parallel
+  {
+    take_part();
+#pragma omp single
+    {
+#pragma omp task final(1) shared(finals)
+      {
+#pragma omp parallel num_threads(2) reduction(+ : finals)
+        finals += 1 + omp_in_final();
+      }
+    }
+  }
+  check_int("final tasks in an inner region of one", finals);
+}
+
 static void run_by_clauses(void) {
   int undeferred = 0;
   int finals = 0;
@@ -553,6 +583,7 @@ int main(void) {
   loop_in_tasks();
   take_values_along();
   run_by_clauses();
+  start_regions_in_final_tasks();
   wait_in_all_threads();
   wait_outside_of_group();
   wait_with_a_lock();
