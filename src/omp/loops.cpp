@@ -11,8 +11,7 @@ namespace craton::omp {
 
 namespace {
 
-constexpr unsigned turn_shift = 40;
-constexpr std::uint32_t turn_mask = (std::uint32_t{1} << (64 - turn_shift)) - 1;
+constexpr unsigned turn_shift = 24;
 constexpr std::uint64_t given_mask = (std::uint64_t{1} << turn_shift) - 1;
 /// A share of the rest for each rank is so many times smaller than an even one.
 constexpr std::uint64_t shares_a_rank = 2;
@@ -20,14 +19,14 @@ constexpr std::uint64_t shares_a_rank = 2;
 constexpr std::uint64_t ceiling(std::uint64_t number, std::uint64_t divisor) noexcept {
   return number / divisor + (number % divisor != 0 ? 1 : 0);
 }
-constexpr std::uint32_t turn_of(std::uint64_t number) noexcept {
-  return static_cast<std::uint32_t>(number / loop_words + 1) & turn_mask;
+/// The turn of a loop's slot, where a word has it.
+constexpr std::uint64_t turn_of(std::uint64_t number) noexcept {
+  return (number / loop_words + 1) << turn_shift;
 }
-/// How many turns a word is ahead. A word that nobody has changed for half of all turns would seem to be.
-constexpr std::int32_t turns_ahead(std::uint64_t word, std::uint32_t turn) noexcept {
-  constexpr unsigned unused = 32 - (64 - turn_shift);
-  const auto difference = static_cast<std::uint32_t>(word >> turn_shift) - turn;
-  return static_cast<std::int32_t>(difference << unused) >> unused;
+/// Above 0 for a word that is ahead. One that nobody has changed for half of all turns would seem to be: at
+/// ten million work shares a second, for a month.
+constexpr std::int64_t ahead_of(std::uint64_t word, std::uint64_t turn) noexcept {
+  return static_cast<std::int64_t>((word & ~given_mask) - turn);
 }
 
 }  // namespace
@@ -121,18 +120,18 @@ void Loops::take_share(Slot& slot, const LoopPosition& position, std::uint64_t u
   unsigned scale = 0;
   while (units >> scale > given_mask / 2) ++scale;
   const std::uint64_t total = ceiling(units, std::uint64_t{1} << scale);
-  const std::uint32_t turn = turn_of(position.number);
+  const std::uint64_t turn = turn_of(position.number);
   const std::size_t word = offsetof(Words, loops) + position.number % loop_words * sizeof(std::uint64_t);
   for (;;) {
     const std::uint64_t seen = slot.seen;
-    const std::int32_t ahead = turns_ahead(seen, turn);
+    const std::int64_t ahead = ahead_of(seen, turn);
     const std::uint64_t given = ahead < 0 ? 0 : seen & given_mask;
     const std::uint64_t rest = ahead > 0 || given >= total ? 0 : total - given;
     std::uint64_t share = rest / (shares_a_rank * shape_.ranks);
     // Who waits for the iteration before its own should not wait for another rank's whole share.
     if (position.loop.ordered || position.loop.doacross) share = 0;
     share = std::min(rest, std::max<std::uint64_t>(share, shape_.local));
-    const std::uint64_t desired = rest == 0 ? seen : std::uint64_t{turn} << turn_shift | (given + share);
+    const std::uint64_t desired = ahead > 0 ? seen : turn | (given + share);
     slot.seen = host_.compare_exchange(word, seen, desired);
     if (slot.seen != seen) continue;
     slot.seen = desired;

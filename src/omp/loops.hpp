@@ -6,7 +6,7 @@
 ///
 /// Each thread counts the work shares that it meets, so all agree on the number of one. The word of a loop is
 ///
-///     turn of its slot (24 bits) │ chunks given away (40 bits)
+///     turn of its slot (40 bits) │ chunks given away (24 bits)
 ///
 /// and a slot serves every 64th loop: one with an older turn is taken over by whoever comes first, a newer
 /// one says that all of this loop was given away, since nobody goes past a loop that has anything left. So

@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "omp/thread.hpp"
 #include "omp_ranks.hpp"
 
 namespace craton::omp::test {
@@ -90,6 +91,26 @@ TEST_P(Loops, Dynamic) {
 #pragma omp parallel for schedule(monotonic : dynamic, 3)
       for (int i = -10; i < -10 + 3 * static_cast<int>(iterations); i += 3) note((i + 10) / 3);
     });
+  });
+}
+
+/// More of them than a word of a slot that no loop has used tells apart, were it less wide.
+TEST_P(Loops, AfterVeryManyOtherWorkShares) {
+  run([](const Job& job) {
+    for (const long others : {1L << 29U, 1L << 30U, 1L << 38U, 1L << 43U}) {
+      for (int& times : shared->times) times = 0;
+      shared->done = others;
+#pragma omp parallel
+      {
+        self().state.shares += static_cast<std::uint64_t>(shared->done);
+#pragma omp for schedule(dynamic)
+        for (long i = 0; i < iterations; ++i) ++shared->times[static_cast<std::size_t>(i)];
+#pragma omp for schedule(guided)
+        for (long i = 0; i < iterations; ++i) ++shared->times[static_cast<std::size_t>(i)];
+      }
+      job.check(std::ranges::all_of(shared->times, [](int times) { return times == 2; }),
+                "after " + std::to_string(others) + " an iteration has not run once in each loop");
+    }
   });
 }
 
