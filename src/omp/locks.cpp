@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <mutex>
+#include <utility>
 
 #include "base/error.hpp"
 #include "omp/platform.hpp"
@@ -20,8 +22,11 @@ constexpr space::MutexId first_name_mutex = 3;
 constexpr space::MutexId first_lock = Locks::mutexes_kept;
 static_assert(first_lock == first_name_mutex + critical_names_at_most);
 static_assert(first_lock < mutexes_needed);
-/// A rank takes so many at a time, and gives as many back once it has twice as many besides.
+/// A rank takes so many at a time, and gives as many back once it has twice as many besides those that rest.
 constexpr std::uint64_t batch = 64;
+/// So many of those that a rank destroyed last rest, but at most one in so many of all.
+constexpr std::uint32_t resting_most = 16384;
+constexpr std::uint32_t resting_part = 16;
 
 /// Its address is the name of the mutex for atomic updates.
 constexpr char atomic_name = 0;
@@ -33,7 +38,11 @@ const void* Locks::atomic() noexcept {
 }
 
 Locks::Locks(TeamHost& team, LockHost& host)
-    : team_(team), host_(host), mutex_count_(host.mutexes()), states_(mutex_count_) {
+    : team_(team),
+      host_(host),
+      mutex_count_(host.mutexes()),
+      resting_(std::min(resting_most, mutex_count_ / resting_part)),
+      states_(mutex_count_) {
   if (mutex_count_ >= mutexes_needed) return;
   throw Error(ErrorCode::invalid_argument, {.asked = "cannot start the OpenMP runtime",
                                             .happened = fmt::format("the space has {} mutexes", mutex_count_),
@@ -86,10 +95,10 @@ void Locks::take_from_list() {
   if (given() == 0) return;
   host_.lock(list_mutex);
   std::uint64_t left = given();
-  free_.resize(std::min(left, batch));
-  left -= free_.size();
-  if (!free_.empty()) {
-    host_.read(free_.data(), sizeof(Words) + list_bytes(left), list_bytes(free_.size()));
+  fresh_.resize(std::min(left, batch));
+  left -= fresh_.size();
+  if (!fresh_.empty()) {
+    host_.read(fresh_.data(), sizeof(Words) + list_bytes(left), list_bytes(fresh_.size()));
     host_.write(offsetof(Words, locks_given), &left, sizeof left);
   }
   host_.unlock_unpublished(list_mutex);
@@ -100,15 +109,18 @@ void Locks::take_new() {
   const std::uint64_t first = team_.fetch_add(offsetof(Words, locks_taken), batch);
   for (std::uint64_t i = batch; i > 0; --i) {
     const std::uint64_t number = first_lock + first + i - 1;
-    if (number < mutex_count_) free_.push_back(static_cast<LockNumber>(number));
+    if (number < mutex_count_) fresh_.push_back(static_cast<LockNumber>(number));
   }
 }
 
 /// The batch that has been free for longest.
 void Locks::give_to_list() {
+  std::array<LockNumber, batch> numbers{};
+  std::copy_n(free_.begin(), batch, numbers.begin());
+  for (const LockNumber number : numbers) states_[number].is_free = false;
   host_.lock(list_mutex);
   std::uint64_t all = given();
-  host_.write(sizeof(Words) + list_bytes(all), free_.data(), list_bytes(batch));
+  host_.write(sizeof(Words) + list_bytes(all), numbers.data(), list_bytes(batch));
   all += batch;
   host_.write(offsetof(Words, locks_given), &all, sizeof all);
   host_.unlock_unpublished(list_mutex);
@@ -117,10 +129,12 @@ void Locks::give_to_list() {
 
 LockNumber Locks::make() {
   const std::lock_guard lock(free_lock_);
-  if (free_.empty()) take_from_list();
-  if (free_.empty()) take_new();
-  if (free_.empty()) take_from_list();  // others may have given some meanwhile
-  if (free_.empty()) {
+  if (fresh_.empty() && free_.size() <= resting_) {
+    take_from_list();
+    if (fresh_.empty()) take_new();
+    if (fresh_.empty()) take_from_list();  // others may have given some meanwhile
+  }
+  if (fresh_.empty() && free_.empty()) {
     throw Error(ErrorCode::out_of_resources,
                 {.asked = "cannot make another OpenMP lock",
                  .happened = "all are in use",
@@ -128,16 +142,24 @@ LockNumber Locks::make() {
                  .remedy = fmt::format("destroy those that are no longer used, or {}",
                                        host_.remedy_for_more_mutexes())});
   }
-  const LockNumber number = free_.back();
-  free_.pop_back();
+  LockNumber number = 0;
+  if (!fresh_.empty()) {
+    number = fresh_.back();
+    fresh_.pop_back();
+  } else {
+    number = free_.front();
+    free_.pop_front();
+    states_[number].is_free = false;
+  }
   return number;
 }
 
 void Locks::destroy(LockNumber lock) {
   check(lock);
   const std::lock_guard guard(free_lock_);
+  if (std::exchange(states_[lock].is_free, true)) return;  // by a copy
   free_.push_back(lock);
-  if (free_.size() > 3 * batch) give_to_list();
+  if (free_.size() > resting_ + 2 * batch) give_to_list();
 }
 
 void Locks::check(LockNumber lock) const {

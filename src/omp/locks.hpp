@@ -6,11 +6,16 @@
 /// A lock of the program holds the number of its mutex, so finding it costs nothing. Each rank has some free
 /// numbers; those that it destroys more locks than it makes has too many of go to a list at rank 0. A name's
 /// place is agreed on in a table at rank 0, of which each rank keeps what it has seen.
+///
+/// Programs copy locks, as objects in a container that grows, and destroy the original, which for GCC's
+/// library changes nothing. The copy has the number, so that it is right until another lock gets that; so a
+/// number that was destroyed rests for long, and destroying it again meanwhile does nothing.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "coherence/block.hpp"
@@ -74,6 +79,7 @@ class Locks {
     std::atomic<const Task*> holder;  ///< of this rank; of a nested lock, as is the depth
     std::uint32_t depth;
     std::atomic<bool> is_held;  ///< by this rank; of a simple one
+    bool is_free;               ///< destroyed by this rank, and still its own
   };
 
   space::MutexId mutex_of(const void* name);
@@ -87,9 +93,11 @@ class Locks {
   TeamHost& team_;
   LockHost& host_;
   const std::uint32_t mutex_count_;
+  const std::uint32_t resting_;  ///< free ones that are used only where there are no others
   std::array<std::atomic<std::uint64_t>, critical_names_at_most> known_{};  ///< names at rank 0, as seen
   fiber::Mutex free_lock_;
-  std::vector<LockNumber> free_;
+  std::vector<LockNumber> fresh_;  ///< that no lock had, or one of long ago
+  std::deque<LockNumber> free_;    ///< destroyed by this rank, the latest at the end
   coherence::ZeroedArray<State> states_;
 };
 

@@ -242,6 +242,78 @@ void fill_others() {
   check_int("sorts in all threads", sum);
 }
 
+#ifndef __clang__
+/// With libgomp a lock is an int, and destroying it does nothing, so that copies of a lock that is not set
+/// are locks.
+class Lock {
+ public:
+  Lock() { omp_init_lock(&lock_); }
+  Lock(const Lock&) = default;
+  Lock& operator=(const Lock&) = default;
+  ~Lock() { omp_destroy_lock(&lock_); }
+  void set() { omp_set_lock(&lock_); }
+  bool test() { return omp_test_lock(&lock_) != 0; }
+  void unset() { omp_unset_lock(&lock_); }
+
+ private:
+  omp_lock_t lock_;
+};
+struct Account {
+  Lock lock;
+  long value = 1000;
+};
+
+/// Of locks of their own all can be set by one thread.
+template <typename Locked>
+std::size_t count_apart(std::vector<Locked>& all) {
+  std::vector<Locked*> set;
+  for (Locked& one : all) {
+    if (one.lock.test()) set.push_back(&one);
+  }
+  for (Locked* one : set) one->lock.unset();
+  return set.size();
+}
+
+void move_between(std::vector<Account>& accounts) {
+  const std::size_t size = accounts.size();
+#pragma omp parallel
+  {
+    take_part();
+#pragma omp for schedule(static, 1)
+    for (std::size_t i = 0; i < 200; ++i) {
+      const std::size_t one = i % size;
+      const std::size_t other = (i * 3 + 1) % size;
+      if (one == other) continue;
+      accounts[std::min(one, other)].lock.set();
+      accounts[std::max(one, other)].lock.set();
+      accounts[one].value -= static_cast<long>(i);
+      accounts[other].value += static_cast<long>(i);
+      accounts[one].lock.unset();
+      accounts[other].lock.unset();
+    }
+  }
+}
+
+void copy_locks() {
+  std::vector<Account> accounts;
+  for (int i = 0; i < 100; ++i) accounts.push_back(Account());
+  const std::size_t apart = count_apart(accounts);
+  check_int("locks that were copied", static_cast<long long>(apart));
+  if (apart != accounts.size()) return;
+  move_between(accounts);
+  // Used ones are copied where there is more room.
+  for (int i = 0; i < 200; ++i) accounts.push_back(Account());
+  move_between(accounts);
+  check_int("used locks that were copied", static_cast<long long>(count_apart(accounts)));
+  long sum = 0;
+  for (const Account& account : accounts) sum = sum * 7 % 1000003 + account.value;
+  check_int("what they guard", sum);
+  accounts.clear();
+  std::vector<Account> others(500);
+  check_int("locks made after copies were destroyed", static_cast<long long>(count_apart(others)));
+}
+#endif
+
 }  // namespace
 
 int main() {
@@ -250,5 +322,8 @@ int main() {
   reduce_objects();
   copy_objects();
   fill_others();
+#ifndef __clang__
+  copy_locks();
+#endif
   return finish();
 }

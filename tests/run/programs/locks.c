@@ -137,10 +137,58 @@ static void use_lock_again(void) {
   omp_destroy_nest_lock(&global_nest);
 }
 
+#ifndef __clang__
+static omp_lock_t zero_lock;
+
+/// As libgomp's may be used, whose value is 0 while they are unlocked.
+static void use_locks_that_are_zero(void) {
+  enum { locks = 40 };
+  omp_lock_t* const zeros = calloc(locks, sizeof *zeros);
+  omp_nest_lock_t* const nests = calloc(locks, sizeof *nests);
+  static int guarded[locks];
+  static int depths[locks];
+  for (int time = 0; time < 2; ++time) {
+#pragma omp parallel
+    {
+      take_part();
+      for (int i = 0; i < locks; ++i) {
+        omp_lock_t* const lock = i == 0 ? &zero_lock : &zeros[i];
+        while (i % 3 == 0 && !omp_test_lock(lock))
+          ;
+        if (i % 3 != 0) omp_set_lock(lock);
+        ++guarded[i];
+        omp_unset_lock(lock);
+        while (i % 3 == 0 && omp_test_nest_lock(&nests[i]) == 0)
+          ;
+        if (i % 3 != 0) omp_set_nest_lock(&nests[i]);
+        depths[i] += omp_test_nest_lock(&nests[i]);
+        omp_unset_nest_lock(&nests[i]);
+        omp_unset_nest_lock(&nests[i]);
+      }
+    }
+    // Twice, of which the second time destroys nothing that another lock has got meanwhile.
+    for (int i = 0; i < 2 * locks; ++i) {
+      omp_destroy_lock(&zeros[i % locks]);
+      omp_destroy_nest_lock(&nests[i % locks]);
+    }
+    omp_destroy_lock(&zero_lock);
+    omp_unset_lock(&zero_lock);
+  }
+  long long sum = 0;
+  for (int i = 0; i < locks; ++i) sum += (guarded[i] + 100LL * depths[i]) * (i + 1);
+  check_int("locks that are zero", sum);
+  free(zeros);
+  free(nests);
+}
+#endif
+
 int main(void) {
   count_under_locks();
   count_under_nest_locks();
   use_many_locks();
   use_lock_again();
+#ifndef __clang__
+  use_locks_that_are_zero();
+#endif
   return finish();
 }
