@@ -72,16 +72,26 @@ void remove(Numbers& from, const Numbers& numbers) {
              from.end());
 }
 
-/// {0,1}, {0:4}, {0:4:2,!2}; braces are around it.
+std::optional<std::int64_t> take_processor(Reader& reader) {
+  const auto number = reader.take_number();
+  constexpr std::uint64_t most = 65535;
+  if (!number || *number > most) return std::nullopt;
+  return static_cast<std::int64_t>(*number);
+}
+
+/// {0,1}, {0:4}, {0:4:2,!2}; or one number without braces, as GCC's library takes it.
 std::optional<Numbers> take_place(Reader& reader) {
-  if (!reader.take('{')) return std::nullopt;
+  if (!reader.take('{')) {
+    const auto only = take_processor(reader);
+    if (!only) return std::nullopt;
+    return Numbers{*only};
+  }
   Numbers place;
   do {
     const bool is_left_out = reader.take('!');
-    const auto first = reader.take_number();
-    constexpr std::uint64_t most = 65535;
-    if (!first || *first > most) return std::nullopt;
-    const auto numbers = take_interval(reader, static_cast<std::int64_t>(*first));
+    const auto first = take_processor(reader);
+    if (!first) return std::nullopt;
+    const auto numbers = take_interval(reader, *first);
     if (!numbers) return std::nullopt;
     if (is_left_out) {
       remove(place, *numbers);

@@ -32,7 +32,28 @@ class Reader {
     skip();
     return true;
   }
+  /// A number that may begin with a plus.
   std::optional<std::uint64_t> take_number() noexcept {
+    take_sign('+');
+    return take_digits();
+  }
+  /// A number that may have a sign.
+  std::optional<std::int64_t> take_signed() noexcept {
+    const bool is_negative = take_sign('-');
+    const auto number = is_negative ? take_digits() : take_number();
+    constexpr std::uint64_t most = std::uint64_t{1} << 31U;
+    if (!number || *number > most) return std::nullopt;
+    return is_negative ? -static_cast<std::int64_t>(*number) : static_cast<std::int64_t>(*number);
+  }
+
+ private:
+  /// Behind which the number follows at once.
+  bool take_sign(char sign) noexcept {
+    if (rest_.empty() || rest_[0] != sign) return false;
+    rest_.remove_prefix(1);
+    return true;
+  }
+  std::optional<std::uint64_t> take_digits() noexcept {
     std::size_t digits = 0;
     std::uint64_t number = 0;
     for (; digits < rest_.size() && std::isdigit(static_cast<unsigned char>(rest_[digits])) != 0; ++digits) {
@@ -44,17 +65,6 @@ class Reader {
     skip();
     return number;
   }
-  /// A number that may have a sign.
-  std::optional<std::int64_t> take_signed() noexcept {
-    const bool is_negative = take('-');
-    if (!is_negative) take('+');
-    const auto number = take_number();
-    constexpr std::uint64_t most = std::uint64_t{1} << 31U;
-    if (!number || *number > most) return std::nullopt;
-    return is_negative ? -static_cast<std::int64_t>(*number) : static_cast<std::int64_t>(*number);
-  }
-
- private:
   void skip() noexcept {
     while (!rest_.empty() && std::isspace(static_cast<unsigned char>(rest_[0])) != 0) rest_.remove_prefix(1);
   }

@@ -107,9 +107,13 @@ TEST_F(Places, Lists) {
   EXPECT_EQ(places_of("{0:8,!3,!5:2}"), "{0:3,4,7}");
   EXPECT_EQ(places_of("{6,7}:4:-2,!{2,3}"), "{6:2},{4:2},{0:2}");
   EXPECT_EQ(places_of("{0:2}:2:4"), "{0:2},{4:2}");
+  EXPECT_EQ(places_of("0, 3"), "{0},{3}");
+  EXPECT_EQ(places_of("0:2"), "{0},{1}");
+  EXPECT_EQ(places_of("{0:2},6:3:-2,!4"), "{0:2},{6},{2}");
+  EXPECT_EQ(places_of("{+0:+2}:+2:+4"), "{0:2},{4:2}");
   EXPECT_EQ(places_of("{100}"), "");
-  for (const char* const wrong :
-       {"", "{", "{}", "{0", "{0:0}", "{-1}", "0,1", "{0},", "{0}:0", "!{0}:2", "{0:x}"})
+  for (const char* const wrong : {"", "{", "{}", "{0", "{0:0}", "{-1}", "-1", "0,", "0:0", "{0},", "{0}:0",
+                                  "!{0}:2", "{0:x}", "{0:2:- 1}", "{0:2:+-1}", "{0:2:-+1}", "{++0}", "{+ 0}"})
     EXPECT_EQ(places_of(wrong), "none") << wrong;
 }
 
