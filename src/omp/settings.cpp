@@ -296,7 +296,9 @@ std::string Settings::text(std::uint32_t default_threads, bool verbose) const {
   if (verbose) {
     add("GOMP_CPU_AFFINITY", "");
     add("GOMP_STACKSIZE", stack_bytes);
-    add("GOMP_SPINCOUNT", wait_policy == WaitPolicy::active ? "30000000000" : "0");
+    // What libgomp would spin: here threads wait in their own way.
+    constexpr std::array<const char*, 3> spins{"300000", "30000000000", "0"};
+    add("GOMP_SPINCOUNT", spins[static_cast<std::size_t>(wait_policy)]);
   }
   return lines + "OPENMP DISPLAY ENVIRONMENT END\n";
 }

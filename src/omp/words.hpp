@@ -14,8 +14,8 @@ namespace craton::omp {
 /// How many different names `critical` constructs may have.
 inline constexpr std::size_t critical_names_at_most = 512;
 
-/// What omp_set_affinity_format keeps, with a zero byte at the end.
-inline constexpr std::size_t affinity_format_bytes = 256;
+/// What omp_set_affinity_format keeps: a byte that is 1 once there is one, the format, a zero byte.
+inline constexpr std::size_t affinity_format_bytes = 264;
 
 struct Words {
   alignas(fabric::line_bytes) std::array<std::uint64_t, loop_words> loops;  ///< see loops.hpp
@@ -28,7 +28,7 @@ struct Words {
   /// What omp_set_num_teams and omp_set_teams_thread_limit chose, plus 1; 0: nothing.
   std::uint64_t teams_chosen;
   std::uint64_t teams_thread_limit_chosen;
-  std::array<char, affinity_format_bytes> affinity_format;  ///< chosen; empty: none
+  std::array<char, affinity_format_bytes> affinity_format;  ///< chosen
   std::uint64_t partial;  ///< each rank's own: where its part of a reduction is
   PutOff put_off;         ///< each rank's own
 };

@@ -158,6 +158,39 @@ TEST_P(Locks, MemoryThatOpenMPGives) {
   });
 }
 
+TEST_P(Locks, AllocatorsOfTraitsThatMakeSense) {
+  run([](const Job& job) {
+    const std::array<omp_alloctrait_t, 4> right{{{omp_atk_sync_hint, omp_atv_serialized},
+                                                 {omp_atk_access, omp_atv_cgroup},
+                                                 {omp_atk_pinned, omp_atv_default},
+                                                 {omp_atk_partition, omp_atv_interleaved}}};
+    job.check(omp_init_allocator(omp_default_mem_space, 4, right.data()) != omp_null_allocator,
+              "traits are refused that there are");
+    const std::array<omp_alloctrait_t, 7> wrong{{{omp_atk_sync_hint, omp_atv_private + 1},
+                                                 {omp_atk_sync_hint, omp_atv_contended - 1},
+                                                 {omp_atk_access, omp_atv_all - 1},
+                                                 {omp_atk_access, omp_atv_cgroup + 1},
+                                                 {omp_atk_pinned, 2},
+                                                 {omp_atk_partition, omp_atv_nearest - 2},
+                                                 {omp_atk_fallback, omp_atv_allocator_fb + 1}}};
+    for (const omp_alloctrait_t& trait : wrong)
+      job.check(omp_init_allocator(omp_default_mem_space, 1, &trait) == omp_null_allocator,
+                "trait " + std::to_string(trait.key) + " is taken as " + std::to_string(trait.value));
+  });
+}
+
+TEST_P(Locks, AnEmptyAffinityFormatIsOneToo) {
+  run([](const Job& job) {
+    omp_set_affinity_format("");
+    std::array<char, 8> format{"before"};
+    job.check(omp_get_affinity_format(format.data(), format.size()) == 0 && format[0] == '\0',
+              "an empty affinity format is not kept");
+    omp_set_affinity_format("%n");
+    job.check(omp_get_affinity_format(format.data(), format.size()) == 2 && format[1] == 'n',
+              "an affinity format is not kept");
+  });
+}
+
 /// Locks that all ranks make and one destroys, more than there are mutexes: their numbers are used again by
 /// whoever makes others.
 TEST_P(Locks, DestroyedByOneThread) {

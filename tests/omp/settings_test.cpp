@@ -46,6 +46,7 @@ TEST(Settings, Lists) {
   const Settings settings = parse({{"OMP_NUM_THREADS", " 4 , 3"}});
   EXPECT_EQ(settings.threads, (std::vector<std::uint32_t>{4, 3}));
   EXPECT_EQ(settings.icvs.max_active_levels, active_levels_at_most);
+  EXPECT_EQ(parse({{"OMP_NUM_THREADS", "+4,+3"}}).threads, (std::vector<std::uint32_t>{4, 3}));
   EXPECT_EQ(parse({{"OMP_PROC_BIND", "spread,close"}}).icvs.max_active_levels, active_levels_at_most);
   EXPECT_EQ(parse({{"OMP_NUM_THREADS", "4,3"}, {"OMP_NESTED", "false"}}).icvs.max_active_levels, 1U);
 }
@@ -83,9 +84,14 @@ TEST(Settings, Schedules) {
     std::int32_t chunk;
   };
   const std::vector<Case> cases{
-      {"static", 0x80000001U, 0},     {"guided,4", 3, 4}, {"monotonic:dynamic,3", 0x80000002U, 3},
-      {"static,0", 0x80000001U, 0},   {"auto,3", 4, 3},   {"nonmonotonic:dynamic", 2, 1},
+      {"static", 0x80000001U, 0},
+      {"guided,4", 3, 4},
+      {"monotonic:dynamic,3", 0x80000002U, 3},
+      {"static,0", 0x80000001U, 0},
+      {"auto,3", 4, 3},
+      {"nonmonotonic:dynamic", 2, 1},
       {"Static , 7", 0x80000001U, 7},
+      {"static,+4", 0x80000001U, 4},
   };
   for (const Case& one : cases) {
     const Settings settings = parse({{"OMP_SCHEDULE", one.text}});
@@ -103,7 +109,7 @@ TEST(Settings, BadValuesWarnOnce) {
       {"OMP_NUM_THREADS", "0"},  {"OMP_DYNAMIC", "1"},      {"OMP_MAX_ACTIVE_LEVELS", "-1"},
       {"OMP_THREAD_LIMIT", "0"}, {"OMP_WAIT_POLICY", "x"},  {"OMP_STACKSIZE", "12Q"},
       {"OMP_PROC_BIND", "up"},   {"OMP_DISPLAY_ENV", "x"},  {"OMP_MAX_TASK_PRIORITY", "-1"},
-      {"OMP_NESTED", "yes"},     {"OMP_CANCELLATION", "1"},
+      {"OMP_NESTED", "yes"},     {"OMP_CANCELLATION", "1"}, {"OMP_NUM_TEAMS", "+-1"},
   };
   for (const auto& [name, value] : bad) {
     parse({{name, value}});
@@ -125,6 +131,7 @@ TEST(Settings, AreDisplayedAsLibgompDoes) {
   EXPECT_NE(text.find("\nOPENMP DISPLAY ENVIRONMENT BEGIN\n  _OPENMP = '201511'\n"), std::string::npos)
       << text;
   EXPECT_NE(text.find("  OMP_NUM_THREADS = '3,2'\n  OMP_SCHEDULE = 'STATIC,7'\n"), std::string::npos) << text;
+  EXPECT_NE(settings.text(2, true).find("  GOMP_SPINCOUNT = '300000'\n"), std::string::npos);
   EXPECT_NE(text.find("  OMP_THREAD_LIMIT = '4294967295'\n  OMP_MAX_ACTIVE_LEVELS = '255'\n"),
             std::string::npos)
       << text;

@@ -22,12 +22,14 @@ constexpr AllocatorHandle last_named_allocator = 8;
 
 // Keys and values of traits, as in <omp.h>.
 enum Trait : std::uint32_t {
+  sync_hint_trait = 1,
   alignment_trait = 2,
+  access_trait = 3,
   pool_size_trait = 4,
   fallback_trait = 5,
   fb_data_trait = 6,
   pinned_trait = 7,
-  last_trait = 8
+  partition_trait = 8
 };
 constexpr std::uintptr_t value_default = ~std::uintptr_t{0};
 enum Fallback : std::uintptr_t { default_memory = 11, null_pointer = 12, abort_program = 13, other = 14 };
@@ -36,6 +38,25 @@ struct TraitPair {
   std::uint32_t key;
   std::uintptr_t value;
 };
+
+/// Whether a trait that changes nothing here has a value that there is.
+bool makes_sense(const TraitPair& trait) noexcept {
+  const auto is_between = [&](std::uintptr_t first, std::uintptr_t last) {
+    return trait.value == value_default || (trait.value >= first && trait.value <= last);
+  };
+  switch (trait.key) {
+    case sync_hint_trait:
+      return is_between(3, 6);
+    case access_trait:
+      return is_between(7, 10);
+    case pinned_trait:
+      return is_between(0, 0);  // pinned memory is not to be had
+    case partition_trait:
+      return is_between(15, 18);
+    default:
+      return false;
+  }
+}
 
 /// In the shared heap, so that it has the same address on all ranks.
 struct Allocator {
@@ -237,10 +258,7 @@ CRATON_OMP AllocatorHandle omp_init_allocator(AllocatorHandle memory_space, int 
         allocator.fallback_allocator = value;
         break;
       default:
-        if (traits[i].key == 0 || traits[i].key > last_trait) return null_allocator;
-        // Pinned memory is not to be had.
-        if (traits[i].key == pinned_trait && value == 1) return null_allocator;
-        break;
+        if (!makes_sense(traits[i])) return null_allocator;
     }
   }
   if (runtime() == nullptr) return default_allocator;

@@ -26,14 +26,15 @@ std::string affinity_format() {
   if (runtime() != nullptr)
     runtime()->read_words(chosen.data(), offsetof(Words, affinity_format), chosen.size());
   chosen.back() = '\0';
-  return chosen[0] != '\0' ? std::string(chosen.data()) : settings().affinity_format;
+  return chosen.front() != '\0' ? std::string(chosen.data() + 1) : settings().affinity_format;
 }
 
 /// For all threads of the program. What is too long loses its end.
 void choose_affinity_format(std::string_view format) {
   if (runtime() == nullptr) return;
   std::array<char, affinity_format_bytes> chosen{};
-  std::copy_n(format.data(), std::min(format.size(), chosen.size() - 1), chosen.data());
+  chosen.front() = '\1';
+  std::copy_n(format.data(), std::min(format.size(), chosen.size() - 2), chosen.data() + 1);
   runtime()->write_words(offsetof(Words, affinity_format), chosen.data(), chosen.size());
 }
 
