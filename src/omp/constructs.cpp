@@ -148,9 +148,14 @@ void* shared_memory(std::size_t bytes) {
   return state.team->shared_memory(bytes, state.number == 0);
 }
 
+bool is_first() noexcept {
+  return self().state.number == 0;
+}
+
 bool is_single() noexcept {
   TeamState& state = self().state;
-  return state.number == 0;
+  if (state.team == nullptr || state.team->ranks() > 1) return state.number == 0;
+  return state.team->is_first_to_come(++state.singles);
 }
 
 void* give_all(void* pointer, std::uint32_t site) {

@@ -57,7 +57,10 @@ void end_share();
 /// until the region ends.
 void* shared_memory(std::size_t bytes);
 
-/// Whether the caller runs the next `single`: the team's first thread does.
+/// Whether the caller is its team's first thread.
+bool is_first() noexcept;
+/// Whether the caller runs the next `single`: where all threads are of one rank the first to come does, which
+/// others may wait for; over ranks the team's first thread.
 bool is_single() noexcept;
 /// Gives all threads a pointer by which the one that ran a `single` hands them what it has: it calls with it,
 /// the others with null. A barrier follows before the next.

@@ -44,6 +44,7 @@ void Team::begin(const Beginning& beginning) {
   doacross_.begin(shape_, shares_ + 1);
   cancellation_.begin(shape_, beginning.number);
   parts_given_.store(0, std::memory_order_relaxed);  // a cancelled region may have left some
+  singles_.store(0, std::memory_order_relaxed);
   if (shape_.ranks > 1) host_.put_off_is_applied();  // by the end of the last region
   inside_.store(shape_.local - 1, std::memory_order_relaxed);
 }

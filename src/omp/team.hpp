@@ -104,7 +104,13 @@ class Team {
   /// The same, but not where the region is cancelled already. \returns whether it is, so that the caller goes
   /// to its end
   bool meet_or_end(std::uint32_t site);
-  /// As meet(), and gives all what thread 0 gives: a pointer.
+  /// Of the region's `single`s, from 1, as each thread of a team of one rank meets them. \returns true to one
+  bool is_first_to_come(std::uint64_t single) noexcept {
+    std::uint64_t before = single - 1;
+    return singles_.load(std::memory_order_relaxed) == before &&
+           singles_.compare_exchange_strong(before, single, std::memory_order_relaxed);
+  }
+  /// As meet(), and gives all what one of them gives, over ranks thread 0: a pointer.
   void* meet_with(void* pointer, std::uint32_t site);
   /// Adds to what thread 0 has what all other threads have: first in each rank, then rank by rank. Meets.
   /// Until the next meeting the others' parts stay where they are. \returns whether the caller has it all
@@ -146,8 +152,9 @@ class Team {
   std::uint32_t implicit_count_ = 0;
   std::vector<Worker*> workers_;  ///< its threads but the rank's first one
   Loops loops_;
-  void* memory_ = nullptr;  ///< the last shared one
-  /// By thread 0, for all, by the number of the meeting: one may give again while others leave the last
+  void* memory_ = nullptr;                 ///< the last shared one
+  std::atomic<std::uint64_t> singles_{0};  ///< that a thread has come to
+  /// By one thread, for all, by the number of the meeting: one may give again while others leave the last
   /// meeting.
   std::array<void*, 2> given_{};
   std::unique_ptr<void*[]> parts_;  ///< of a reduction, by thread of this rank

@@ -29,6 +29,7 @@ struct TeamState {
   std::uint32_t level = 0;         ///< regions that it is in
   std::uint32_t active_level = 0;  ///< of them, those of several threads
   std::uint64_t shares = 0;        ///< the number of the last work share that it met
+  std::uint64_t singles = 0;       ///< that it met in the region, where the team is of one rank
   LoopPosition position;
   void* memory = nullptr;  ///< of a work share outside of all regions
   League league = {};

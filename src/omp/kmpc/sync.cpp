@@ -17,7 +17,7 @@ CRATON_KMPC std::int32_t __kmpc_cancel_barrier(Location* /*at*/, std::int32_t /*
 CRATON_KMPC std::int32_t __kmpc_barrier_master(Location* /*at*/, std::int32_t /*thread*/) {
   const std::uint32_t site = site_of(__builtin_return_address(0));
   barrier(site);
-  if (is_single()) return 1;
+  if (is_first()) return 1;
   barrier(site);
   return 0;
 }
@@ -26,7 +26,7 @@ CRATON_KMPC void __kmpc_end_barrier_master(Location* /*at*/, std::int32_t /*thre
 }
 CRATON_KMPC std::int32_t __kmpc_barrier_master_nowait(Location* /*at*/, std::int32_t /*thread*/) {
   barrier(site_of(__builtin_return_address(0)));
-  return is_single() ? 1 : 0;
+  return is_first() ? 1 : 0;
 }
 CRATON_KMPC void __kmpc_flush(Location* /*at*/) {
   flush();

@@ -175,7 +175,7 @@ CRATON_KMPC void* __kmpc_taskred_modifier_init(Location* /*at*/, std::int32_t /*
   const std::uint32_t site = site_of(__builtin_return_address(0));
   begin_group();
   mark_share_group();
-  if (!is_single())
+  if (!is_first())
     return make(count, static_cast<const Input*>(inputs), static_cast<Reductions*>(give_all(nullptr, site)));
   Reductions* const own = make(count, static_cast<const Input*>(inputs), nullptr);
   give_all(own, site);
@@ -186,7 +186,7 @@ CRATON_KMPC void __kmpc_task_reduction_modifier_fini(Location* /*at*/, std::int3
   auto* const own = static_cast<Reductions*>(reductions());
   end_group();
   barrier(site_of(__builtin_return_address(0)));
-  if (is_single()) add_up(*own);
+  if (is_first()) add_up(*own);
   release(own);
 }
 

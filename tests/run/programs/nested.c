@@ -154,6 +154,46 @@ static void use_constructs_inside(void) {
   check_int("a sort of regions in regions", in_order);
 }
 
+/// Each `single` is run by a thread that comes to it, though another one waits for what it does. Gives up
+/// after half a minute.
+static void wait_for_singles(void) {
+  enum { singles = 20 };
+  int in_time = 0;
+  int given = 0;
+#pragma omp parallel reduction(+ : in_time, given)
+  {
+    take_part();
+    int done = 0;
+#pragma omp parallel num_threads(3) shared(done) reduction(+ : given)
+    {
+#pragma omp master
+      {
+        const double end = omp_get_wtime() + 30;
+        int seen = 0;
+        while (seen < singles && omp_get_wtime() < end) {
+#pragma omp atomic read
+          seen = done;
+        }
+        in_time += seen == singles;
+      }
+      for (int i = 0; i < singles; ++i) {
+#pragma omp single nowait
+        {
+#pragma omp atomic
+          ++done;
+        }
+      }
+      int number = -1;
+#pragma omp barrier
+#pragma omp single copyprivate(number)
+      number = done;
+      given += number;
+    }
+  }
+  check_int("singles that are waited for", in_time);
+  check_int("what the last of them gives", given);
+}
+
 static void limit_levels(void) {
   omp_set_max_active_levels(1);
   int inner = 0;
@@ -172,6 +212,7 @@ static void limit_levels(void) {
 int main(void) {
   run_inner_threads();
   use_constructs_inside();
+  wait_for_singles();
   limit_levels();
   return finish();
 }
