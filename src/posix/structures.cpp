@@ -33,6 +33,7 @@
 #include "posix/everywhere.hpp"
 #include "posix/futexes.hpp"
 #include "posix/kernel_memory.hpp"
+#include "posix/notifications.hpp"
 #include "posix/pages.hpp"
 #include "posix/shared_program.hpp"
 #include "posix/signals.hpp"
@@ -53,6 +54,7 @@ using craton::posix::descriptor_made;
 using craton::posix::Mask;
 using craton::posix::may_fault;
 using craton::posix::Name;
+using craton::posix::Notification;
 using craton::posix::PrivateBuffer;
 using craton::posix::Result;
 using craton::posix::Results;
@@ -384,7 +386,7 @@ CRATON_CALL(int, getitimer, (__itimer_which_t which, itimerval* value), (which, 
 CRATON_CALL(int, setitimer, (__itimer_which_t which, const itimerval* value, itimerval* before),
             (which, Value(value), Result(before)))
 CRATON_CALL(int, timer_create, (clockid_t clock, sigevent* event, timer_t* timer),
-            (clock, Result(event), Result(timer)))
+            (clock, Notification(event), Result(timer)))
 CRATON_CALL(int, timer_settime, (timer_t timer, int flags, const itimerspec* value, itimerspec* before),
             (timer, flags, Value(value), Result(before)))
 CRATON_CALL(int, timer_gettime, (timer_t timer, itimerspec* value), (timer, Result(value)))

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -95,10 +96,39 @@ static void children(void) {
   CHECK(WEXITSTATUS(*status), 8);
 }
 
+/* Functions that the C library calls on threads of its own: their first accesses are faults. */
+static sem_t told;
+static int* told_value;
+
+static void tell(union sigval value) {
+  int* place = fresh(sizeof *place);
+  *place = value.sival_int;
+  __atomic_store_n(&told_value, place, __ATOMIC_SEQ_CST);
+  sem_post(&told);
+}
+
+static void notifications(void) {
+  struct sigevent* event = fresh(sizeof *event);
+  memset(event, 0, sizeof *event);
+  event->sigev_notify = SIGEV_THREAD;
+  event->sigev_notify_function = &tell;
+  event->sigev_value.sival_int = 7;
+  CHECK(sem_init(&told, 0, 0), 0);
+  timer_t* timer = fresh(sizeof *timer);
+  CHECK(timer_create(CLOCK_MONOTONIC, event, timer), 0);
+  struct itimerspec* time = fresh(sizeof *time);
+  *time = (struct itimerspec){{0, 1000000}, {0, 1000000}};
+  CHECK(timer_settime(*timer, 0, time, NULL), 0);
+  for (int i = 0; i < 20; ++i) CHECK(sem_wait(&told), 0);
+  CHECK(*__atomic_load_n(&told_value, __ATOMIC_SEQ_CST), 7);
+  CHECK(timer_delete(*timer), 0);
+}
+
 int main(void) {
 #pragma omp parallel
   structures(omp_get_thread_num());
   waiting();
+  notifications();
   children();
   return report("structures");
 }
