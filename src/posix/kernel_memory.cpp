@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdint>
 
 #include "posix/pages.hpp"
 
@@ -103,7 +104,8 @@ Results::~Results() {
 Pieces::Pieces(const iovec* pieces, int count) noexcept : pieces_(pieces), count_(count) {
   may_fault_ = count > 0 && posix::may_fault(pieces);
   for (int i = 0; i < count; ++i) {
-    bytes_ += pieces[i].iov_len;
+    // One that is too long makes the sum so.
+    bytes_ = pieces[i].iov_len > SIZE_MAX - bytes_ ? SIZE_MAX : bytes_ + pieces[i].iov_len;
     may_fault_ = may_fault_ || posix::may_fault(pieces[i].iov_base);
   }
 }

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <cstdlib>
 
 #include "base/kept_errno.hpp"
 #include "posix/descriptors.hpp"
@@ -28,6 +29,8 @@ ssize_t __recv_chk(int fd, void* buffer, std::size_t bytes, std::size_t room, in
 ssize_t __recvfrom_chk(int fd, void* buffer, std::size_t bytes, std::size_t room, int flags,
                        sockaddr* address, socklen_t* address_bytes);
 [[noreturn]] void __chk_fail();
+// Of C libraries from 2.36 on, and of libbsd.
+void arc4random_buf(void* buffer, std::size_t bytes) noexcept;
 }
 // NOLINTEND(readability-identifier-naming)
 
@@ -44,6 +47,13 @@ using craton::posix::RemoteFile;
 using craton::posix::Result;
 using craton::posix::Results;
 using craton::posix::Values;
+
+/// The kernel's own limits of lists of pieces, which it does not see where one buffer stands for them.
+bool is_refused(const Pieces& pieces, int count) noexcept {
+  if (count <= IOV_MAX && pieces.bytes() <= static_cast<std::size_t>(SSIZE_MAX)) return false;
+  errno = EINVAL;
+  return true;
+}
 
 /// Larger buffers are not made for calls that must be one operation.
 constexpr std::size_t at_once_bytes_most = std::size_t{16} * 1024 * 1024;
@@ -320,19 +330,25 @@ extern "C" {
 
 [[gnu::visibility("default")]] ssize_t readv(int number, const iovec* list, int count) {
   const Pieces pieces(list, count);
-  if (RemoteFile::is_one(number))
+  if (RemoteFile::is_one(number)) {
+    if (is_refused(pieces, count)) return -1;
     return RemoteFile(number).read(pieces.bytes(), own_offset, put_into(pieces));
+  }
   const int fd = descriptor_here(number, "readv");
   if (!pieces.may_fault()) return CRATON_REAL(readv)(fd, list, count);
+  if (is_refused(pieces, count)) return -1;
   return read_file(fd, pieces.bytes(), put_into(pieces));
 }
 
 [[gnu::visibility("default")]] ssize_t writev(int number, const iovec* list, int count) {
   const Pieces pieces(list, count);
-  if (RemoteFile::is_one(number))
+  if (RemoteFile::is_one(number)) {
+    if (is_refused(pieces, count)) return -1;
     return RemoteFile(number).write(pieces.bytes(), own_offset, take_from(pieces));
+  }
   const int fd = descriptor_here(number, "writev");
   if (!pieces.may_fault()) return CRATON_REAL(writev)(fd, list, count);
+  if (is_refused(pieces, count)) return -1;
   return write_file(fd, pieces.bytes(), take_from(pieces));
 }
 
@@ -340,6 +356,7 @@ extern "C" {
   const int fd = descriptor_here(number, "preadv");
   const Pieces pieces(list, count);
   if (!pieces.may_fault()) return CRATON_REAL(preadv64)(fd, list, count, offset);
+  if (is_refused(pieces, count)) return -1;
   const auto read = [=](void* to, std::size_t bytes, std::size_t done) {
     return CRATON_REAL(pread64)(fd, to, bytes, offset + static_cast<off64_t>(done));
   };
@@ -354,6 +371,7 @@ extern "C" {
   const int fd = descriptor_here(number, "pwritev");
   const Pieces pieces(list, count);
   if (!pieces.may_fault()) return CRATON_REAL(pwritev64)(fd, list, count, offset);
+  if (is_refused(pieces, count)) return -1;
   const auto write = [=](const void* from, std::size_t bytes, std::size_t done) {
     return CRATON_REAL(pwrite64)(fd, from, bytes, offset + static_cast<off64_t>(done));
   };
@@ -371,6 +389,7 @@ extern "C" {
   const int fd = descriptor_here(number, "preadv2");
   const Pieces pieces(list, count);
   if (!pieces.may_fault()) return CRATON_REAL(preadv64v2)(fd, list, count, offset, flags);
+  if (is_refused(pieces, count)) return -1;
   const auto read_at = [=](void* to, std::size_t bytes, off64_t at) {
     const iovec one{.iov_base = to, .iov_len = bytes};
     return CRATON_REAL(preadv64v2)(fd, &one, 1, at, flags);
@@ -395,6 +414,7 @@ extern "C" {
   const int fd = descriptor_here(number, "pwritev2");
   const Pieces pieces(list, count);
   if (!pieces.may_fault()) return CRATON_REAL(pwritev64v2)(fd, list, count, offset, flags);
+  if (is_refused(pieces, count)) return -1;
   const auto write_at = [=](const void* from, std::size_t bytes, off64_t at) {
     const iovec one{.iov_base = const_cast<void*>(from), .iov_len = bytes};
     return CRATON_REAL(pwritev64v2)(fd, &one, 1, at, flags);
@@ -464,9 +484,26 @@ extern "C" {
   if (!may_fault(buffer)) return CRATON_REAL(getrandom)(buffer, bytes, flags);
   PrivateBuffer copy(std::min(bytes, piece_bytes));
   if (copy.data() == nullptr) return -1;
-  const ssize_t got = CRATON_REAL(getrandom)(copy.data(), std::min(bytes, piece_bytes), flags);
-  if (got > 0) std::memcpy(buffer, copy.data(), static_cast<std::size_t>(got));
-  return got;
+  std::size_t done = 0;
+  do {
+    const std::size_t wanted = std::min(bytes - done, piece_bytes);
+    const ssize_t got = CRATON_REAL(getrandom)(copy.data(), wanted, flags);
+    if (got < 0) return done != 0 ? static_cast<ssize_t>(done) : got;
+    std::memcpy(static_cast<std::byte*>(buffer) + done, copy.data(), static_cast<std::size_t>(got));
+    done += static_cast<std::size_t>(got);
+    if (static_cast<std::size_t>(got) < wanted) break;
+  } while (done < bytes);
+  return static_cast<ssize_t>(done);
+}
+
+/// The C library's aborts where the kernel cannot use the memory.
+[[gnu::visibility("default")]] void arc4random_buf(void* buffer, std::size_t bytes) noexcept {
+  const craton::KeptErrno kept;
+  for (std::size_t done = 0; done < bytes;) {
+    const ssize_t got = getrandom(static_cast<std::byte*>(buffer) + done, bytes - done, 0);
+    if (got < 0 && errno != EINTR) std::abort();
+    done += static_cast<std::size_t>(std::max<ssize_t>(got, 0));
+  }
 }
 
 [[gnu::visibility("default")]] int getentropy(void* buffer, std::size_t bytes) {

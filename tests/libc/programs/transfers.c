@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/sendfile.h>
@@ -210,12 +211,45 @@ static void sockets(void) {
   close(listener);
 }
 
+/* Of the C library only from 2.36 on. */
+extern void arc4random_buf(void* buffer, size_t bytes) __attribute__((weak));
+
+static void random_bytes(void) {
+  CHECK(getrandom(fresh(300), 300, 0), 300);
+  CHECK(getrandom(fresh(1 << 20), 1 << 20, 0), 1 << 20);
+  CHECK(getentropy(fresh(100), 100), 0);
+  if (arc4random_buf == NULL) return;
+  char* bytes = fresh(large);
+  arc4random_buf(bytes, large);
+  int zeros = 0;
+  for (int i = large - 4096; i < large; ++i) zeros += bytes[i] == 0;
+  CHECK(zeros < 200, 1);
+}
+
+/* Lists of pieces that the kernel refuses as a whole. */
+static void refused_pieces(void) {
+  int fd = memfd_create("pieces", 0);
+  struct iovec* pieces = fresh(1025 * sizeof *pieces);
+  char* from = fresh(1025);
+  for (int i = 0; i < 1025; ++i) pieces[i] = (struct iovec){from + i, 1};
+  CHECK_ERROR(writev(fd, pieces, 1025), EINVAL);
+  CHECK(writev(fd, pieces, 1024), 1024);
+  CHECK(lseek(fd, 0, SEEK_SET), 0);
+  CHECK_ERROR(readv(fd, pieces, 1025), EINVAL);
+  CHECK_ERROR(preadv(fd, pieces, 1025, 0), EINVAL);
+  CHECK_ERROR(pwritev(fd, pieces, 1025, 0), EINVAL);
+  pieces[1].iov_len = SIZE_MAX;
+  CHECK_ERROR(readv(fd, pieces, 2), EINVAL);
+  CHECK_ERROR(writev(fd, pieces, 2), EINVAL);
+  close(fd);
+}
+
 int main(void) {
 #pragma omp parallel
   {
     files(omp_get_thread_num());
-    CHECK(getrandom(fresh(300), 300, 0), 300);
-    CHECK(getentropy(fresh(100), 100), 0);
+    random_bytes();
+    refused_pieces();
   }
   pipes();
   sockets();
