@@ -1,12 +1,14 @@
 #include "posix/kernel_memory.hpp"
 
 #include <sys/mman.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
 
+#include "base/kept_errno.hpp"
 #include "posix/pages.hpp"
 
 namespace craton::posix {
@@ -35,10 +37,11 @@ thread_local ThreadPiece thread_piece;
 
 }  // namespace
 
-PrivateBuffer::PrivateBuffer(std::size_t bytes) noexcept {
-  if (bytes <= small_bytes) return;
+PrivateBuffer::PrivateBuffer(std::size_t bytes, Life life) noexcept {
+  const bool is_once = life == Life::once && bytes != 0;
+  if (bytes <= small_bytes && !is_once) return;
   ThreadPiece& of_thread = thread_piece;
-  if (bytes <= piece_bytes && !of_thread.in_use) {
+  if (bytes <= piece_bytes && !of_thread.in_use && !is_once) {
     of_thread.in_use = is_threads_ = true;
     if (of_thread.memory == nullptr) of_thread.memory = map_private(piece_bytes);
     begin_ = of_thread.memory;
@@ -46,6 +49,19 @@ PrivateBuffer::PrivateBuffer(std::size_t bytes) noexcept {
   }
   begin_ = map_private(bytes);
   if (begin_ != nullptr) mapped_bytes_ = bytes;
+}
+
+bool keeps_messages(int fd) noexcept {
+  const KeptErrno kept;
+  int type = 0;
+  socklen_t bytes = sizeof type;
+  return ::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) == 0 && type != SOCK_STREAM;
+}
+
+std::size_t received_at_once(int fd, std::size_t bytes, int flags) noexcept {
+  constexpr std::size_t part_bytes = std::size_t{1024} * 1024;
+  if (bytes <= part_bytes || (flags & MSG_WAITALL) != 0) return bytes;
+  return keeps_messages(fd) ? std::min(bytes, at_once_bytes_most) : part_bytes;
 }
 
 PrivateBuffer::~PrivateBuffer() {

@@ -22,6 +22,7 @@
 
 #include <climits>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 
 #include "posix/real.hpp"
@@ -46,13 +47,24 @@ inline bool may_fault(const void* address) noexcept {
 
 /// So much of a long transfer goes through private memory at a time.
 inline constexpr std::size_t piece_bytes = std::size_t{256} * 1024;
-/// A receiver of messages that asks for more than this at a time gets it in parts.
-inline constexpr std::size_t message_bytes_most = std::size_t{1024} * 1024;
+/// Larger buffers are not made for calls that must be one operation.
+inline constexpr std::size_t at_once_bytes_most = std::size_t{16} * 1024 * 1024;
+
+/// Whether each transfer is a message, which no one may split.
+bool keeps_messages(int fd) noexcept;
+/// How much of `bytes` one call for a socket receives: of a stream it may be a part.
+std::size_t received_at_once(int fd, std::size_t bytes, int flags) noexcept;
 
 /// Private memory for the length of a call. Its content is not set. Aligned for O_DIRECT.
 class PrivateBuffer {
  public:
-  explicit PrivateBuffer(std::size_t bytes) noexcept;
+  enum class Life : std::uint8_t {
+    call,
+    /// Of the buffer only: nothing else is ever written to its pages, which the kernel may still read after
+    /// the call (MSG_ZEROCOPY).
+    once
+  };
+  explicit PrivateBuffer(std::size_t bytes, Life life = Life::call) noexcept;
   PrivateBuffer(const PrivateBuffer&) = delete;
   PrivateBuffer& operator=(const PrivateBuffer&) = delete;
   ~PrivateBuffer();

@@ -16,7 +16,6 @@ namespace {
 using craton::posix::descriptor_here;
 using craton::posix::descriptor_made;
 using craton::posix::may_fault;
-using craton::posix::message_bytes_most;
 using craton::posix::Pieces;
 using craton::posix::PrivateBuffer;
 using craton::posix::Result;
@@ -45,8 +44,7 @@ bool may_fault(const msghdr& message, const Pieces& pieces) noexcept {
 
 /// \param message not in memory that may fault, though what it points to is
 ssize_t receive_copy(int fd, msghdr& message, const Pieces& pieces, int flags) {
-  const std::size_t most =
-      (flags & MSG_WAITALL) != 0 ? pieces.bytes() : std::min(pieces.bytes(), message_bytes_most);
+  const std::size_t most = craton::posix::received_at_once(fd, pieces.bytes(), flags);
   PrivateBuffer copy(most);
   if (copy.data() == nullptr) return -1;
   ssize_t got = 0;
@@ -116,7 +114,8 @@ extern "C" {
   if (!may_fault(*used, pieces) && used->msg_controllen == 0) return CRATON_REAL(sendmsg)(fd, used, flags);
   const Values name(used->msg_name, used->msg_namelen);
   PrivateBuffer control(used->msg_controllen);
-  PrivateBuffer copy(pieces.bytes());
+  const bool is_read_later = (flags & MSG_ZEROCOPY) != 0;
+  PrivateBuffer copy(pieces.bytes(), is_read_later ? PrivateBuffer::Life::once : PrivateBuffer::Life::call);
   if (control.data() == nullptr || copy.data() == nullptr) return -1;
   pieces.gather(copy.data(), 0, pieces.bytes());
   iovec whole{.iov_base = copy.data(), .iov_len = pieces.bytes()};

@@ -36,9 +36,10 @@ void arc4random_buf(void* buffer, std::size_t bytes) noexcept;
 
 namespace {
 
+using craton::posix::at_once_bytes_most;
 using craton::posix::descriptor_here;
+using craton::posix::keeps_messages;
 using craton::posix::may_fault;
-using craton::posix::message_bytes_most;
 using craton::posix::own_offset;
 using craton::posix::piece_bytes;
 using craton::posix::Pieces;
@@ -55,29 +56,25 @@ bool is_refused(const Pieces& pieces, int count) noexcept {
   return true;
 }
 
-/// Larger buffers are not made for calls that must be one operation.
-constexpr std::size_t at_once_bytes_most = std::size_t{16} * 1024 * 1024;
-
 bool is_file(int fd) noexcept {
   struct stat status {};
   return ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-/// Whether each call is a message, which no one may split.
-bool keeps_messages(int fd) noexcept {
-  int type = 0;
-  socklen_t bytes = sizeof type;
-  return ::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) == 0 && type != SOCK_STREAM;
+/// So much goes through private memory at a time.
+std::size_t bytes_at_a_time(int fd, std::size_t bytes, std::size_t messages_most) noexcept {
+  return bytes > piece_bytes && keeps_messages(fd) ? std::min(bytes, messages_most) : piece_bytes;
 }
 
 /// \param read (to, bytes, done) as read(2) \param put (from, bytes, done) has the program's memory
 template <typename Read, typename Put>
 ssize_t read_in_pieces(int fd, std::size_t bytes, Read read, Put put) {
-  PrivateBuffer piece(std::min(bytes, piece_bytes));
+  const std::size_t most = bytes_at_a_time(fd, bytes, at_once_bytes_most);
+  PrivateBuffer piece(std::min(bytes, most));
   if (piece.data() == nullptr) return -1;
   std::size_t done = 0;
   do {
-    const std::size_t wanted = std::min(bytes - done, piece_bytes);
+    const std::size_t wanted = std::min(bytes - done, most);
     const ssize_t got = read(piece.data(), wanted, done);
     if (got < 0) return done != 0 ? static_cast<ssize_t>(done) : got;
     put(piece.data(), static_cast<std::size_t>(got), done);
@@ -91,7 +88,7 @@ ssize_t read_in_pieces(int fd, std::size_t bytes, Read read, Put put) {
 /// bytes, done)
 template <typename Write, typename Take>
 ssize_t write_in_pieces(int fd, std::size_t bytes, Write write, Take take) {
-  const std::size_t most = bytes > piece_bytes && keeps_messages(fd) ? bytes : piece_bytes;
+  const std::size_t most = bytes_at_a_time(fd, bytes, bytes);
   PrivateBuffer piece(std::min(bytes, most));
   if (piece.data() == nullptr) return -1;
   std::size_t done = 0;
@@ -245,6 +242,16 @@ ssize_t write_from(int fd, const void* buffer, std::size_t bytes, Write write) {
   return write_in_pieces(fd, bytes, write, take_from(buffer));
 }
 
+/// With MSG_ZEROCOPY the kernel may read the memory after the call, and the program counts the calls.
+template <typename Send>
+ssize_t send_from(int fd, const void* buffer, std::size_t bytes, int flags, Send send) {
+  if ((flags & MSG_ZEROCOPY) == 0 || !may_fault(buffer)) return write_from(fd, buffer, bytes, send);
+  PrivateBuffer copy(bytes, PrivateBuffer::Life::once);
+  if (copy.data() == nullptr) return -1;
+  std::memcpy(copy.data(), buffer, bytes);
+  return send(copy.data(), bytes, 0);
+}
+
 template <typename Offset>
 ssize_t read_at(int number, const char* function, void* buffer, std::size_t bytes, Offset offset) {
   if (RemoteFile::is_one(number)) return RemoteFile(number).read(bytes, offset, put_into(buffer));
@@ -266,7 +273,7 @@ ssize_t write_at(int number, const char* function, const void* buffer, std::size
 ssize_t receive(int fd, void* buffer, std::size_t bytes, int flags, sockaddr* address,
                 socklen_t* address_bytes) {
   if (!may_fault(buffer)) return CRATON_REAL(recvfrom)(fd, buffer, bytes, flags, address, address_bytes);
-  const std::size_t most = (flags & MSG_WAITALL) != 0 ? bytes : std::min(bytes, message_bytes_most);
+  const std::size_t most = craton::posix::received_at_once(fd, bytes, flags);
   PrivateBuffer copy(most);
   if (copy.data() == nullptr) return -1;
   const ssize_t got = CRATON_REAL(recvfrom)(fd, copy.data(), most, flags, address, address_bytes);
@@ -466,14 +473,14 @@ extern "C" {
                                               const sockaddr* address, socklen_t address_bytes) {
   const int fd = descriptor_here(number, "sendto");
   const Values to(address, address_bytes);
-  return write_from(fd, buffer, bytes, [&](const void* from, std::size_t count, std::size_t /*done*/) {
+  return send_from(fd, buffer, bytes, flags, [&](const void* from, std::size_t count, std::size_t /*done*/) {
     return CRATON_REAL(sendto)(fd, from, count, flags, to, address_bytes);
   });
 }
 
 [[gnu::visibility("default")]] ssize_t send(int number, const void* buffer, std::size_t bytes, int flags) {
   const int fd = descriptor_here(number, "send");
-  return write_from(fd, buffer, bytes, [=](const void* from, std::size_t count, std::size_t /*done*/) {
+  return send_from(fd, buffer, bytes, flags, [=](const void* from, std::size_t count, std::size_t /*done*/) {
     return CRATON_REAL(send)(fd, from, count, flags);
   });
 }

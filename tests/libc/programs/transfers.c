@@ -211,6 +211,72 @@ static void sockets(void) {
   close(listener);
 }
 
+/* Messages are whole, however large. */
+static void large_messages(void) {
+  enum { bytes = 300000 };
+  int pair[2];
+  CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+  int room = 2 * bytes;
+  CHECK(setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof room), 0);
+  char* from = fresh(bytes);
+  fill(from, bytes, 9);
+  CHECK(write(pair[0], from, bytes), bytes);
+  char* to = fresh(1 << 20);
+  CHECK(read(pair[1], to, 1 << 20), bytes);
+  CHECK(differs(to, bytes, 9), 0);
+  CHECK(write(pair[0], from, bytes), bytes);
+  struct iovec pieces[2] = {{fresh(1000), 1000}, {fresh(1 << 20), 1 << 20}};
+  CHECK(readv(pair[1], pieces, 2), bytes);
+  CHECK(memcmp(pieces[0].iov_base, from, 1000), 0);
+  CHECK(memcmp(pieces[1].iov_base, from + 1000, bytes - 1000), 0);
+  close(pair[0]);
+  close(pair[1]);
+}
+
+/* What the kernel reads only when there is room for it at the other end. */
+static void read_later(int by_message) {
+  enum { each = 40000, count = 4 };
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t bytes = sizeof address;
+  int listener = socket(AF_INET, SOCK_STREAM, 0);
+  int value = 4096;
+  CHECK(setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &value, sizeof value), 0);
+  CHECK(bind(listener, (struct sockaddr*)&address, bytes), 0);
+  CHECK(listen(listener, 1), 0);
+  CHECK(getsockname(listener, (struct sockaddr*)&address, &bytes), 0);
+  int client = socket(AF_INET, SOCK_STREAM, 0);
+  value = 4 << 20;
+  CHECK(setsockopt(client, SOL_SOCKET, SO_SNDBUF, &value, sizeof value), 0);
+  value = 1;
+  CHECK(setsockopt(client, SOL_SOCKET, SO_ZEROCOPY, &value, sizeof value), 0);
+  CHECK(connect(client, (struct sockaddr*)&address, sizeof address), 0);
+  int server = accept(listener, NULL, NULL);
+  long sent = 0;
+  for (int i = 0; i < count; ++i) {
+    char* from = fresh(each);
+    memset(from, 'a' + i, each);
+    struct iovec piece = {from, each};
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
+    long put = by_message ? sendmsg(client, &message, MSG_ZEROCOPY | MSG_DONTWAIT)
+                          : send(client, from, each, MSG_ZEROCOPY | MSG_DONTWAIT);
+    CHECK(put, each);
+    sent += put;
+  }
+  char* to = fresh(4096);
+  int wrong = 0;
+  for (long done = 0; done < sent;) {
+    long got = read(server, to, 4096);
+    CHECK(got > 0, 1);
+    if (got <= 0) break;
+    for (long i = 0; i < got; ++i) wrong += to[i] != 'a' + (done + i) / each;
+    done += got;
+  }
+  CHECK(wrong, 0);
+  close(client);
+  close(server);
+  close(listener);
+}
+
 /* Of the C library only from 2.36 on. */
 extern void arc4random_buf(void* buffer, size_t bytes) __attribute__((weak));
 
@@ -253,5 +319,8 @@ int main(void) {
   }
   pipes();
   sockets();
+  large_messages();
+  read_later(0);
+  read_later(1);
   return report("transfers");
 }
