@@ -8,7 +8,6 @@
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/inotify.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -27,7 +26,6 @@
 
 #include "posix/descriptors.hpp"
 #include "posix/kernel_memory.hpp"
-#include "posix/pages.hpp"
 #include "posix/remote_files.hpp"
 
 // NOLINTBEGIN(readability-identifier-naming): the names of the C library
@@ -78,16 +76,6 @@ class Template {
  private:
   Results text_;
 };
-
-/// An argument of ioctl() is a number, or memory of which only some requests tell the size.
-int control(int fd, unsigned long request, void* argument) {
-  if (!may_fault(argument)) return CRATON_REAL(ioctl)(fd, request, argument);
-  const std::size_t to_page_end =
-      craton::posix::page_bytes - reinterpret_cast<std::uintptr_t>(argument) % craton::posix::page_bytes;
-  const std::size_t told = _IOC_DIR(request) == _IOC_NONE ? 0 : _IOC_SIZE(request);
-  return CRATON_REAL(ioctl)(fd, request,
-                            static_cast<void*>(Results(argument, told != 0 ? told : to_page_end)));
-}
 
 /// Of commands of fcntl() whose argument is a number, or that have none: they mean the same on another node.
 bool has_number(int command) noexcept {
@@ -407,14 +395,6 @@ CRATON_CALL(int, tcsetpgrp, (int fd, pid_t group), (CRATON_FD(tcsetpgrp), group)
 CRATON_CALL(pid_t, tcgetsid, (int fd), (CRATON_FD(tcgetsid)))
 
 // ---- Requests
-
-[[gnu::visibility("default")]] int ioctl(int fd, unsigned long request, ...) {
-  va_list more;
-  va_start(more, request);
-  void* const argument = va_arg(more, void*);
-  va_end(more);
-  return control(CRATON_FD(ioctl), request, argument);
-}
 
 #define CRATON_FCNTL(name)                                                                                \
   [[gnu::visibility("default")]] int name(int fd, int command, ...) {                                     \

@@ -18,6 +18,7 @@
 /// Threads: any; signal handlers as well.
 #pragma once
 
+#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <climits>
@@ -54,6 +55,12 @@ inline constexpr std::size_t at_once_bytes_most = std::size_t{16} * 1024 * 1024;
 bool keeps_messages(int fd) noexcept;
 /// How much of `bytes` one call for a socket receives: of a stream it may be a part.
 std::size_t received_at_once(int fd, std::size_t bytes, int flags) noexcept;
+
+/// What the kernel uses of an address of a socket that is told to have so many bytes.
+inline std::size_t address_bytes(socklen_t told) noexcept {
+  if (static_cast<int>(told) < 0) return 0;  // which it refuses
+  return told < sizeof(sockaddr_storage) ? told : sizeof(sockaddr_storage);
+}
 
 /// Private memory for the length of a call. Its content is not set. Aligned for O_DIRECT.
 class PrivateBuffer {

@@ -13,6 +13,7 @@
 
 namespace {
 
+using craton::posix::address_bytes;
 using craton::posix::descriptor_here;
 using craton::posix::descriptor_made;
 using craton::posix::may_fault;
@@ -49,7 +50,7 @@ ssize_t receive_copy(int fd, msghdr& message, const Pieces& pieces, int flags) {
   if (copy.data() == nullptr) return -1;
   ssize_t got = 0;
   {
-    const Results name(message.msg_name, message.msg_namelen);
+    const Results name(message.msg_name, address_bytes(message.msg_namelen));
     const Results control(message.msg_control, message.msg_controllen);
     iovec whole{.iov_base = copy.data(), .iov_len = most};
     msghdr shadow = message;
@@ -112,7 +113,7 @@ extern "C" {
   const msghdr* const used = own;
   const Pieces pieces(used->msg_iov, static_cast<int>(used->msg_iovlen));
   if (!may_fault(*used, pieces) && used->msg_controllen == 0) return CRATON_REAL(sendmsg)(fd, used, flags);
-  const Values name(used->msg_name, used->msg_namelen);
+  const Values name(used->msg_name, address_bytes(used->msg_namelen));
   PrivateBuffer control(used->msg_controllen);
   const bool is_read_later = (flags & MSG_ZEROCOPY) != 0;
   PrivateBuffer copy(pieces.bytes(), is_read_later ? PrivateBuffer::Life::once : PrivateBuffer::Life::call);

@@ -49,6 +49,7 @@ int __getgroups_chk(int count, gid_t* list, std::size_t room);
 
 namespace {
 
+using craton::posix::address_bytes;
 using craton::posix::descriptor_here;
 using craton::posix::descriptor_made;
 using craton::posix::Mask;
@@ -191,7 +192,7 @@ int change_foreign_entry(ForeignEntry entry) noexcept {
 }
 
 std::size_t room_of(const socklen_t* bytes) noexcept {
-  return bytes == nullptr ? 0 : *bytes;
+  return bytes == nullptr ? 0 : address_bytes(*bytes);
 }
 
 /// A limit of the memory that the program sets itself is not the kernel's, which would count all that ranks
@@ -361,17 +362,13 @@ CRATON_CALL(int, isfdtype, (int fd, int type), (CRATON_FD(isfdtype), type))
 CRATON_CALL(int, sockatmark, (int fd), (CRATON_FD(sockatmark)))
 CRATON_CALL(int, shutdown, (int fd, int how), (CRATON_FD(shutdown), how))
 CRATON_CALL(int, bind, (int fd, const sockaddr* address, socklen_t bytes),
-            (CRATON_FD(bind), Values(address, bytes), bytes))
+            (CRATON_FD(bind), Values(address, address_bytes(bytes)), bytes))
 CRATON_CALL(int, connect, (int fd, const sockaddr* address, socklen_t bytes),
-            (CRATON_FD(connect), Values(address, bytes), bytes))
+            (CRATON_FD(connect), Values(address, address_bytes(bytes)), bytes))
 CRATON_CALL(int, getsockname, (int fd, sockaddr* address, socklen_t* bytes),
             (CRATON_FD(getsockname), Results(address, room_of(bytes)), Result(bytes)))
 CRATON_CALL(int, getpeername, (int fd, sockaddr* address, socklen_t* bytes),
             (CRATON_FD(getpeername), Results(address, room_of(bytes)), Result(bytes)))
-CRATON_CALL(int, getsockopt, (int fd, int level, int name, void* value, socklen_t* bytes),
-            (CRATON_FD(getsockopt), level, name, Results(value, room_of(bytes)), Result(bytes)))
-CRATON_CALL(int, setsockopt, (int fd, int level, int name, const void* value, socklen_t bytes),
-            (CRATON_FD(setsockopt), level, name, Values(value, bytes), bytes))
 
 // ---- Clocks and timers
 

@@ -448,8 +448,8 @@ extern "C" {
                                                 sockaddr* address, socklen_t* address_bytes) {
   const int fd = descriptor_here(number, "recvfrom");
   const Result room(address_bytes);
-  return receive(fd, buffer, bytes, flags, Results(address, address_bytes == nullptr ? 0 : *address_bytes),
-                 room);
+  const std::size_t used = address_bytes == nullptr ? 0 : craton::posix::address_bytes(*address_bytes);
+  return receive(fd, buffer, bytes, flags, Results(address, used), room);
 }
 
 [[gnu::visibility("default")]] ssize_t __recvfrom_chk(int number, void* buffer, std::size_t bytes,
@@ -472,7 +472,7 @@ extern "C" {
 [[gnu::visibility("default")]] ssize_t sendto(int number, const void* buffer, std::size_t bytes, int flags,
                                               const sockaddr* address, socklen_t address_bytes) {
   const int fd = descriptor_here(number, "sendto");
-  const Values to(address, address_bytes);
+  const Values to(address, craton::posix::address_bytes(address_bytes));
   return send_from(fd, buffer, bytes, flags, [&](const void* from, std::size_t count, std::size_t /*done*/) {
     return CRATON_REAL(sendto)(fd, from, count, flags, to, address_bytes);
   });

@@ -100,15 +100,15 @@ std::string name_of(const testing::TestParamInfo<std::tuple<Case, bool>>& info) 
 
 constexpr const char* aborted = "died: aborted (SIGABRT)";
 
-INSTANTIATE_TEST_SUITE_P(Calls, SharedProgram,
-                         testing::Combine(testing::Values(Case{"transfers"}, Case{"transfers_fortified"},
-                                                          Case{"names"}, Case{"names_fortified"},
-                                                          Case{"structures"}, Case{"structures_fortified"},
-                                                          Case{"stdio"}, Case{"stdio_fortified"},
-                                                          Case{"signals"}, Case{"environment"},
-                                                          Case{"children"}, Case{"cpp_streams"}),
-                                          testing::Bool()),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    Calls, SharedProgram,
+    testing::Combine(testing::Values(Case{"transfers"}, Case{"transfers_fortified"}, Case{"names"},
+                                     Case{"names_fortified"}, Case{"structures"},
+                                     Case{"structures_fortified"}, Case{"requests"}, Case{"stdio"},
+                                     Case{"stdio_fortified"}, Case{"signals"}, Case{"environment"},
+                                     Case{"children"}, Case{"cpp_streams"}),
+                     testing::Bool()),
+    name_of);
 
 INSTANTIATE_TEST_SUITE_P(
     Ends, SharedProgram,
@@ -160,11 +160,11 @@ INSTANTIATE_TEST_SUITE_P(
     Regions, SharedProgram,
     testing::Combine(
         testing::Values(Case{"transfers_openmp"}, Case{"names_openmp"}, Case{"structures_openmp"},
-                        Case{"stdio_openmp"}, Case{"open_files_openmp"}, Case{"forwarded_openmp"},
-                        Case{"lent_streams_openmp"}, Case{"file_streams_openmp"}, Case{"environment_openmp"},
-                        Case{"region_ends_openmp", "exit3"}, Case{"region_ends_openmp", "exit0"},
-                        Case{"region_ends_openmp", "_exit4"}, Case{"region_ends_openmp", "first-exit5"},
-                        Case{"region_ends_openmp", "first-_exit6"},
+                        Case{"requests_openmp"}, Case{"stdio_openmp"}, Case{"open_files_openmp"},
+                        Case{"forwarded_openmp"}, Case{"lent_streams_openmp"}, Case{"file_streams_openmp"},
+                        Case{"environment_openmp"}, Case{"region_ends_openmp", "exit3"},
+                        Case{"region_ends_openmp", "exit0"}, Case{"region_ends_openmp", "_exit4"},
+                        Case{"region_ends_openmp", "first-exit5"}, Case{"region_ends_openmp", "first-_exit6"},
                         Case{"region_ends_openmp", "abort", aborted}),
         testing::Bool()),
     name_of);
