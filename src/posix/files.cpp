@@ -77,6 +77,12 @@ class Template {
   Results text_;
 };
 
+/// The kernel refuses longer ones.
+std::size_t handle_bytes(const file_handle* handle) noexcept {
+  if (handle == nullptr) return 0;
+  return sizeof *handle + std::min<std::size_t>(handle->handle_bytes, MAX_HANDLE_SZ);
+}
+
 /// Of commands of fcntl() whose argument is a number, or that have none: they mean the same on another node.
 bool has_number(int command) noexcept {
   return command == F_GETFL || command == F_SETFL || command == F_GETFD || command == F_SETFD;
@@ -252,6 +258,22 @@ CRATON_CALL(int, setxattr,
 CRATON_CALL(ssize_t, listxattr, (const char* path, char* list, std::size_t bytes),
             (Name(path), Results(list, bytes), bytes))
 
+CRATON_CALL(ssize_t, lgetxattr, (const char* path, const char* name, void* value, std::size_t bytes),
+            (Name(path), Name(name), Results(value, bytes), bytes))
+CRATON_CALL(int, lsetxattr,
+            (const char* path, const char* name, const void* value, std::size_t bytes, int flags),
+            (Name(path), Name(name), Values(value, bytes), bytes, flags))
+CRATON_CALL(ssize_t, llistxattr, (const char* path, char* list, std::size_t bytes),
+            (Name(path), Results(list, bytes), bytes))
+CRATON_CALL(int, removexattr, (const char* path, const char* name), (Name(path), Name(name)))
+CRATON_CALL(int, lremovexattr, (const char* path, const char* name), (Name(path), Name(name)))
+CRATON_CALL(int, name_to_handle_at,
+            (int directory, const char* path, file_handle* handle, int* mount, int flags),
+            (CRATON_AT(name_to_handle_at), Name(path), Results(handle, handle_bytes(handle)), Result(mount),
+             flags))
+CRATON_MAKER(open_by_handle_at, (int fd, file_handle* handle, int flags),
+             (directory_here(fd, "open_by_handle_at"), Results(handle, handle_bytes(handle)), flags))
+
 [[gnu::visibility("default")]] ssize_t readlink(const char* path, char* buffer, std::size_t bytes) {
   return CRATON_REAL(readlink)(Name(path), Results(buffer, bytes), bytes);
 }
@@ -298,6 +320,8 @@ CRATON_CALL(int, mkfifo, (const char* path, mode_t mode), (Name(path), mode))
 CRATON_CALL(int, mkfifoat, (int directory, const char* path, mode_t mode),
             (CRATON_AT(mkfifoat), Name(path), mode))
 CRATON_CALL(int, mknod, (const char* path, mode_t mode, dev_t device), (Name(path), mode, device))
+CRATON_CALL(int, mknodat, (int directory, const char* path, mode_t mode, dev_t device),
+            (CRATON_AT(mknodat), Name(path), mode, device))
 CRATON_CALL(int, chmod, (const char* path, mode_t mode), (Name(path), mode))
 CRATON_CALL(int, fchmodat, (int directory, const char* path, mode_t mode, int flags),
             (CRATON_AT(fchmodat), Name(path), mode, flags))
@@ -318,12 +342,19 @@ CRATON_CALL(int, futimens, (int fd, const timespec times[2]),
             (CRATON_FD(futimens), Values(times, 2 * sizeof *times)))
 CRATON_CALL(int, utimensat, (int directory, const char* path, const timespec times[2], int flags),
             (CRATON_AT(utimensat), Name(path), Values(times, 2 * sizeof *times), flags))
+CRATON_CALL(int, futimesat, (int directory, const char* path, const timeval times[2]),
+            (CRATON_AT(futimesat), Name(path), Values(times, 2 * sizeof *times)))
 CRATON_CALL(int, shm_unlink, (const char* name), (Name(name)))
 CRATON_CALL(int, inotify_add_watch, (int fd, const char* path, std::uint32_t mask),
             (CRATON_FD(inotify_add_watch), Name(path), mask))
 
 [[gnu::visibility("default")]] char* mkdtemp(char* name) {
   return CRATON_REAL(mkdtemp)(Template(name)) == nullptr ? nullptr : name;
+}
+
+[[gnu::visibility("default")]] char* mktemp(char* name) {
+  CRATON_REAL(mktemp)(Template(name));
+  return name;
 }
 
 // ---- Open files
@@ -362,6 +393,9 @@ CRATON_CALL(ssize_t, readahead, (int fd, off64_t offset, std::size_t bytes),
             (CRATON_FD(readahead), offset, bytes))
 CRATON_CALL(ssize_t, getdents64, (int fd, void* entries, std::size_t bytes),
             (CRATON_FD(getdents64), Results(entries, bytes), bytes))
+CRATON_CALL_64(ssize_t, getdirentries, (int fd, char* entries, std::size_t bytes, off_t* position),
+               (int fd, char* entries, std::size_t bytes, off64_t* position),
+               (CRATON_FD(getdirentries), Results(entries, bytes), bytes, Result(position)))
 CRATON_CALL(long, fpathconf, (int fd, int name), (CRATON_FD(fpathconf), name))
 CRATON_CALL(ssize_t, fgetxattr, (int fd, const char* name, void* value, std::size_t bytes),
             (CRATON_FD(fgetxattr), Name(name), Results(value, bytes), bytes))

@@ -1,14 +1,16 @@
 // Calls that take structures from the program, or fill its own.
 #include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/select.h>
-#include <sys/sem.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
@@ -54,7 +56,6 @@ using craton::posix::descriptor_here;
 using craton::posix::descriptor_made;
 using craton::posix::Mask;
 using craton::posix::may_fault;
-using craton::posix::Name;
 using craton::posix::Notification;
 using craton::posix::PrivateBuffer;
 using craton::posix::Result;
@@ -376,6 +377,7 @@ CRATON_CALL(int, gettimeofday, (timeval * time, void* zone),
             (Result(time), Result(static_cast<struct timezone*>(zone))))
 CRATON_CALL(int, clock_gettime, (clockid_t clock, timespec* time), (clock, Result(time)))
 CRATON_CALL(int, clock_getres, (clockid_t clock, timespec* time), (clock, Result(time)))
+CRATON_CALL(int, clock_settime, (clockid_t clock, const timespec* time), (clock, Value(time)))
 CRATON_CALL(int, nanosleep, (const timespec* time, timespec* left), (Value(time), Result(left)))
 CRATON_CALL(int, clock_nanosleep, (clockid_t clock, int flags, const timespec* time, timespec* left),
             (clock, flags, Value(time), Result(left)))
@@ -430,12 +432,51 @@ CRATON_CALL(int, sysinfo, (struct sysinfo * information), (Result(information)))
   if (count > 0 && room / sizeof *list < static_cast<std::size_t>(count)) __chk_fail();
   return getgroups(count, list);
 }
-CRATON_CALL(int, semop, (int set, sembuf* operations, std::size_t count),
-            (set, Results(operations, count * sizeof *operations), count))
 CRATON_CALL(int, sched_getparam, (pid_t process, sched_param* parameters), (process, Result(parameters)))
+CRATON_CALL(int, setgroups, (std::size_t count, const gid_t* list),
+            (count, Values(list, std::min<std::size_t>(count, NGROUPS_MAX) * sizeof *list)))
+CRATON_CALL(int, getresuid, (uid_t * real, uid_t* effective, uid_t* saved),
+            (Result(real), Result(effective), Result(saved)))
+CRATON_CALL(int, getresgid, (gid_t * real, gid_t* effective, gid_t* saved),
+            (Result(real), Result(effective), Result(saved)))
+CRATON_CALL(int, sched_rr_get_interval, (pid_t process, timespec* interval), (process, Result(interval)))
 CRATON_CALL(int, sched_setparam, (pid_t process, const sched_param* parameters), (process, Value(parameters)))
 CRATON_CALL(int, sched_setscheduler, (pid_t process, int policy, const sched_param* parameters),
             (process, policy, Value(parameters)))
+
+/// What may lie in memory is the second argument: a number, a pointer, or the name of a thread.
+[[gnu::visibility("default")]] int prctl(int option, ...) {
+  constexpr std::size_t bytes = 16;
+  va_list more;
+  va_start(more, option);
+  void* const second = va_arg(more, void*);
+  const auto third = va_arg(more, unsigned long);
+  const auto fourth = va_arg(more, unsigned long);
+  const auto fifth = va_arg(more, unsigned long);
+  va_end(more);
+  return CRATON_REAL(prctl)(option, static_cast<void*>(Results(second, bytes)), third, fourth, fifth);
+}
+
+// ---- Memory that is to stay
+
+CRATON_CALL(int, mincore, (void* begin, std::size_t bytes, unsigned char* pages),
+            (begin, bytes, Results(pages, craton::posix::page_up(bytes) / craton::posix::page_bytes)))
+
+// What ranks share is moved as they need it, and never paged out by the kernel: there is nothing to lock.
+
+[[gnu::visibility("default")]] int mlock(const void* begin, std::size_t bytes) {
+  return may_fault(begin) ? 0 : CRATON_REAL(mlock)(begin, bytes);
+}
+[[gnu::visibility("default")]] int mlock2(const void* begin, std::size_t bytes, unsigned flags) {
+  return may_fault(begin) ? 0 : CRATON_REAL(mlock2)(begin, bytes, flags);
+}
+[[gnu::visibility("default")]] int munlock(const void* begin, std::size_t bytes) {
+  return may_fault(begin) ? 0 : CRATON_REAL(munlock)(begin, bytes);
+}
+/// The kernel would count all that is reserved.
+[[gnu::visibility("default")]] int mlockall(int flags) {
+  return shared_program() != nullptr ? 0 : CRATON_REAL(mlockall)(flags);
+}
 
 // ---- Children
 

@@ -1,7 +1,6 @@
 // Reading and writing: through private memory where the program's is shared (kernel_memory.hpp), in pieces.
 // Long transfers of files are whole; of pipes and sockets a read may be short, as it always may.
 #include <fcntl.h>
-#include <sys/msg.h>
 #include <sys/random.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
@@ -554,11 +553,5 @@ CRATON_CALL(ssize_t, tee, (int in, int out, std::size_t bytes, unsigned flags),
   return writes ? writev(number, list, static_cast<int>(count))
                 : readv(number, list, static_cast<int>(count));
 }
-
-CRATON_CALL(int, msgsnd, (int queue, const void* message, std::size_t bytes, int flags),
-            (queue, Values(message, bytes + sizeof(long)), bytes, flags))
-
-CRATON_CALL(ssize_t, msgrcv, (int queue, void* message, std::size_t bytes, long type, int flags),
-            (queue, Results(message, bytes + sizeof(long)), bytes, type, flags))
 
 }  // extern "C"

@@ -9,6 +9,7 @@
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <sys/time.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 #include <utime.h>
 
@@ -79,6 +80,29 @@ static void names(int me) {
   struct timespec* exact = fresh(2 * sizeof *exact);
   exact[0] = exact[1] = (struct timespec){2000, 5};
   CHECK(utimensat(AT_FDCWD, one, exact, 0), 0);
+  struct timeval* again = fresh(2 * sizeof *again);
+  again[0] = again[1] = (struct timeval){3000, 0};
+  CHECK(futimesat(AT_FDCWD, fresh_text(one), again), 0);
+  int can_mark = lsetxattr(fresh_text(one), fresh_text("user.mark"), fresh_text("seen"), 5, 0) == 0;
+  CHECK(can_mark || errno == EOPNOTSUPP, 1);
+  if (can_mark) {
+    char* mark = fresh(100);
+    CHECK(lgetxattr(fresh_text(one), fresh_text("user.mark"), mark, 100), 5);
+    CHECK(strcmp(mark, "seen"), 0);
+    CHECK(llistxattr(fresh_text(one), fresh(1000), 1000) >= 10, 1);
+    CHECK(removexattr(fresh_text(one), fresh_text("user.mark")), 0);
+    CHECK_ERROR(lremovexattr(fresh_text(one), fresh_text("user.mark")), ENODATA);
+  }
+  struct file_handle* handle = fresh(sizeof *handle + MAX_HANDLE_SZ);
+  handle->handle_bytes = MAX_HANDLE_SZ;
+  int has_handle = name_to_handle_at(AT_FDCWD, fresh_text(one), handle, fresh(sizeof(int)), 0) == 0;
+  CHECK(has_handle || errno == EOPNOTSUPP, 1);
+  int opened = open(folder, O_RDONLY | O_DIRECTORY);
+  CHECK(getdirentries(opened, fresh(4096), 4096, fresh(sizeof(off_t))) > 0, 1);
+  char* fifo = path_in(folder, "fifo");
+  CHECK(mknodat(AT_FDCWD, fifo, S_IFIFO | 0600, 0), 0);
+  CHECK(unlink(fifo), 0);
+  close(opened);
   CHECK(link(one, two), 0);
   char* three = path_in(folder, "three");
   CHECK(symlink(fresh_text("two"), three), 0);

@@ -6,6 +6,8 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
@@ -46,6 +48,19 @@ static void structures(int me) {
   CHECK(clock_nanosleep(CLOCK_MONOTONIC, 0, little, NULL), 0);
   CHECK(getgroups(0, NULL) >= 0, 1);
   CHECK(syscall(SYS_getrusage, RUSAGE_SELF, fresh(sizeof(struct rusage))), 0);
+  CHECK(getresuid(fresh(sizeof(uid_t)), fresh(sizeof(uid_t)), fresh(sizeof(uid_t))), 0);
+  CHECK(getresgid(fresh(sizeof(gid_t)), fresh(sizeof(gid_t)), fresh(sizeof(gid_t))), 0);
+  CHECK(sched_rr_get_interval(0, fresh(sizeof(struct timespec))), 0);
+  char* called = fresh(16);
+  CHECK(prctl(PR_SET_NAME, fresh_text("worker")), 0);
+  CHECK(prctl(PR_GET_NAME, called), 0);
+  CHECK(strcmp(called, "worker"), 0);
+  CHECK(prctl(PR_GET_PDEATHSIG, fresh(sizeof(int))), 0);
+  char* locked = fresh(65536);
+  CHECK(mlock(locked, 65536), 0);
+  CHECK(munlock(locked, 65536), 0);
+  unsigned char* pages = fresh(16);
+  CHECK(mincore(locked, 65536, pages), 0);
   char* list = fresh(8192);
   CHECK(syscall(SYS_getcwd, list, 8192) > 0, 1);
 }
