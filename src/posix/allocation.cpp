@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -122,6 +123,8 @@ std::size_t usable_bytes(SharedProgram& program, const void* pointer) noexcept {
 
 /// What the heap aligns to by itself.
 constexpr std::size_t usual_alignment = 64;
+/// The largest power of two.
+constexpr std::size_t alignment_most = SIZE_MAX / 2 + 1;
 
 /// \param program null: for the C library itself
 void* allocate_aligned(SharedProgram* program, std::size_t alignment, std::size_t bytes,
@@ -130,14 +133,19 @@ void* allocate_aligned(SharedProgram* program, std::size_t alignment, std::size_
   if (program == nullptr) return libc_allocator.memalign(alignment, bytes);
   if (alignment <= 16) return allocate(*program, bytes, caller);
   if (alignment <= usual_alignment) return allocate(*program, std::max(bytes, usual_alignment), caller);
-  if (bytes > SIZE_MAX - alignment) {
+  if (alignment > alignment_most) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  // As in the C library, which takes any alignment: only so does release() know what may lie inside.
+  const std::size_t whole = std::bit_ceil(alignment);
+  if (bytes > SIZE_MAX - whole) {
     errno = ENOMEM;
     return nullptr;
   }
-  void* const pointer = allocate(*program, bytes + alignment, caller);
+  void* const pointer = allocate(*program, bytes + whole, caller);
   if (pointer == nullptr) return nullptr;
-  return reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(pointer) + alignment - 1) / alignment *
-                                 alignment);
+  return reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(pointer) + whole - 1) / whole * whole);
 }
 
 void release(SharedProgram& program, void* pointer) noexcept {

@@ -299,9 +299,18 @@ void* map_over(void* wished, std::size_t bytes, int protection, int flags) noexc
   return failed_with(EINVAL);
 }
 
+/// Whether the kernel would take them, whatever is mapped.
+bool are_valid(int flags, off64_t offset) noexcept {
+  const int type = flags & MAP_TYPE;
+  const bool is_file = (flags & MAP_ANONYMOUS) == 0;
+  const bool is_type = type == MAP_PRIVATE || type == MAP_SHARED || (is_file && type == MAP_SHARED_VALIDATE);
+  return is_type && static_cast<std::uintptr_t>(offset) % page_bytes == 0;
+}
+
 void* map_for(const void* caller, void* wished, std::size_t bytes, int protection, int flags, int fd,
               off64_t offset) noexcept {
   SharedProgram* const program = mapping_program(caller);
+  if (program != nullptr && !are_valid(flags, offset)) return failed_with(EINVAL);
   constexpr int kernels = MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_GROWSDOWN | MAP_STACK | MAP_32BIT;
   if (program != nullptr && (flags & MAP_FIXED) != 0 && program->space().find(wished) != nullptr)
     return map_over(wished, bytes, protection, flags);
@@ -354,7 +363,8 @@ extern "C" {
     return craton::posix::unmap_file(__builtin_return_address(0), begin, bytes);
   return craton::posix::guarded(*program, [&] {
     const std::optional<FoundMapping> found = craton::posix::find_mapping(*program, begin);
-    if (!found.has_value() || reinterpret_cast<std::uintptr_t>(begin) % craton::posix::page_bytes != 0) {
+    if (!found.has_value() || bytes == 0 ||
+        reinterpret_cast<std::uintptr_t>(begin) % craton::posix::page_bytes != 0) {
       errno = EINVAL;
       return -1;
     }
@@ -397,6 +407,8 @@ extern "C" {
   SharedProgram* const program = shared_program();
   if (program == nullptr || program->space().find(begin) == nullptr)
     return CRATON_REAL(madvise)(begin, bytes, advice);
+  // Of no bytes at all the kernel says what is wrong with the rest.
+  if (CRATON_REAL(madvise)(begin, 0, advice) != 0) return -1;
   if (advice == MADV_DONTNEED) std::memset(begin, 0, craton::posix::page_up(bytes));
   if (advice == MADV_REMOVE) {
     errno = EINVAL;  // as of all memory without a file

@@ -1,7 +1,10 @@
 /// \file
-/// Memory that the program maps itself: without a file, and private copies of a file.
+/// Memory that the program maps itself: without a file, and private copies of a file. What it asks for in
+/// ways that are none, and alignments.
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -30,7 +33,50 @@ static long long fill_and_sum(long* memory, int size) {
   return sum;
 }
 
+static int is_invalid(const void* memory) {
+  return memory == MAP_FAILED && errno == EINVAL;
+}
+
+static void wrong_calls(void) {
+  char* const memory = (char*)map(8 * 4096, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+  memset(memory, 7, 8 * 4096);
+  const int protection = PROT_READ | PROT_WRITE;
+  int right = is_invalid(mmap(NULL, 4096, protection, MAP_ANONYMOUS, -1, 0));
+  right += is_invalid(mmap(NULL, 4096, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 100));
+  right += munmap(memory, 0) == -1 && errno == EINVAL;
+  right += madvise(memory + 1, 4096, MADV_DONTNEED) == -1 && errno == EINVAL;
+  right += madvise(memory, 4096, 12345) == -1 && errno == EINVAL;
+  int kept = 0;
+  for (int i = 0; i < 8 * 4096; ++i) kept += memory[i] == 7;
+  check_int("what is refused", right);
+  check_int("and leaves the memory as it was", kept);
+  right = madvise(memory, 4097, MADV_DONTNEED);
+  for (int i = 0; i < 8 * 4096; ++i) right += memory[i] == (i < 2 * 4096 ? 0 : 7);
+  check_int("whole pages are made zero", right);
+  munmap(memory, 8 * 4096);
+}
+
+/* Also such as are no power of two. */
+static void alignments(void) {
+  int right = 0;
+#pragma omp parallel reduction(+ : right)
+  {
+    take_part();
+    for (size_t alignment = 1; alignment < 20000; alignment = alignment * 3 / 2 + 1)
+      for (size_t size = 1; size < 30000; size *= 7) {
+        char* const memory = memalign(alignment, size);
+        right += memory != NULL && (unsigned long)memory % (alignment & -alignment) == 0;
+        memset(memory, 1, size);
+        free(memory);
+      }
+    right += memalign(((size_t)-1 / 2) + 2, 1) == NULL && errno == EINVAL;
+  }
+  check_int("aligned memory", right);
+}
+
 int main(void) {
+  wrong_calls();
+  alignments();
   const size_t bytes = count * sizeof(long);
   long* memory = map(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1);
   check_int("mapped memory", fill_and_sum(memory, count));
