@@ -21,10 +21,10 @@ enum class Health : std::uint32_t {
 };
 
 struct Mutex {
-  std::uint32_t locked;
+  std::uint32_t unused;
   std::uint32_t count;    ///< of a recursive one, beyond the first time
   std::uint32_t waiting;  ///< ranks, as WaitingTake has them
-  std::uint32_t unused;
+  std::uint32_t locked;   ///< where the C library's pthread_mutex_destroy() looks for it
   std::uint32_t
       kind;  ///< where the C library has it: normal 0, recursive 1, errorcheck 2, adaptive 3; a flag
   Health health;
@@ -35,6 +35,12 @@ constexpr std::uint32_t robust_bit = 16;
 
 bool is_robust(const Mutex& mutex) {
   return (mutex.kind & robust_bit) != 0;
+}
+
+/// Only who has locked it may unlock it.
+bool is_owned(const Mutex& mutex) {
+  const std::uint32_t kind = mutex.kind & kind_bits;
+  return is_robust(mutex) || kind == PTHREAD_MUTEX_RECURSIVE || kind == PTHREAD_MUTEX_ERRORCHECK;
 }
 
 void note_locked(WaitHost& host, pthread_mutex_t* object) {
@@ -97,7 +103,7 @@ int unlock(Monitor& monitor, pthread_mutex_t* object) {
   ThreadWaits& own = monitor.host().of_thread();
   int result = 0;
   change_and_wake(monitor, object, mutex.waiting, [&] {
-    const bool checks = (mutex.kind & (kind_bits | robust_bit)) != PTHREAD_MUTEX_NORMAL;
+    const bool checks = is_owned(mutex);
     if (mutex.locked == 0 || (checks && mutex.owner != monitor.host().self())) {
       result = checks ? EPERM : 0;
       return Wakes::nobody;

@@ -13,11 +13,14 @@ struct ReadersWriters {
   std::uint32_t readers;
   std::uint32_t writer;
   std::uint32_t waiting;  ///< ranks, as WaitingTake has them
+  std::uint32_t unused;
+  pthread_t owner;  ///< the writer; its address is unique among all ranks
 };
 
-bool try_lock(ReadersWriters& lock, bool write) {
+bool try_lock(ReadersWriters& lock, bool write, pthread_t self) {
   const bool is_free = lock.writer == 0 && (!write || lock.readers == 0);
   if (is_free) (write ? lock.writer : lock.readers) += 1;
+  if (is_free && write) lock.owner = self;
   return is_free;
 }
 
@@ -25,14 +28,21 @@ bool try_lock(ReadersWriters& lock, bool write) {
 
 int lock(Monitor& monitor, pthread_rwlock_t* object, bool write, TimeNs deadline_ns) {
   auto& lock = state_of<ReadersWriters>(object);
-  const auto take = [&] { return try_lock(lock, write); };
+  const pthread_t self = monitor.host().self();
+  bool is_own = false;
+  const auto take = [&] {
+    is_own = lock.writer != 0 && lock.owner == self;
+    return is_own || try_lock(lock, write, self);
+  };
   const auto may_take = [] { return false; };  // who unlocks has all look
-  return wait_to_take(monitor, object, lock.waiting, take, may_take, deadline_ns) ? 0 : ETIMEDOUT;
+  if (!wait_to_take(monitor, object, lock.waiting, take, may_take, deadline_ns)) return ETIMEDOUT;
+  return is_own ? EDEADLK : 0;
 }
 
 int lock_if_free(Monitor& monitor, pthread_rwlock_t* object, bool write) {
   bool got = false;
-  monitor.inside(object, [&] { got = try_lock(state_of<ReadersWriters>(object), write); });
+  const pthread_t self = monitor.host().self();
+  monitor.inside(object, [&] { got = try_lock(state_of<ReadersWriters>(object), write, self); });
   return got ? 0 : EBUSY;
 }
 
@@ -41,6 +51,7 @@ int unlock(Monitor& monitor, pthread_rwlock_t* object) {
   change_and_wake(monitor, object, lock.waiting, [&] {
     if (lock.writer != 0) {
       lock.writer = 0;
+      lock.owner = 0;
     } else if (lock.readers != 0) {
       --lock.readers;
     }

@@ -8,6 +8,7 @@
 
 namespace craton::posix {
 
+/// Of one that the caller has locked to write: EDEADLK.
 int lock(Monitor& monitor, pthread_rwlock_t* object, bool write, TimeNs deadline_ns = no_deadline);
 /// Does not wait: EBUSY.
 int lock_if_free(Monitor& monitor, pthread_rwlock_t* object, bool write);

@@ -192,6 +192,44 @@ static void lost_for_good(int n) {
   check_int("a mutex that nobody gets", right);
 }
 
+/// What a thread has locked it cannot wait for, and another may unlock what has no owner.
+static pthread_rwlock_t tables[most];
+static pthread_mutex_t handed[most];
+
+static void* locks_its_own(void* value) {
+  meet(thread_count());
+  pthread_rwlock_t* const table = &tables[(long)value];
+  const struct timespec past = {.tv_sec = 1};
+  long right = pthread_rwlock_wrlock(table) == 0;
+  right += pthread_rwlock_rdlock(table) == EDEADLK;
+  right += pthread_rwlock_wrlock(table) == EDEADLK;
+  right += pthread_rwlock_timedrdlock(table, &past) == EDEADLK;
+  right += pthread_rwlock_timedwrlock(table, &past) == EDEADLK;
+  right += pthread_rwlock_tryrdlock(table) == EBUSY;
+  right += pthread_rwlock_unlock(table) == 0;
+  right += pthread_rwlock_rdlock(table) == 0;
+  right += pthread_rwlock_unlock(table) == 0;
+  return (void*)(right + (pthread_mutex_lock(&handed[(long)value]) == 0));
+}
+
+static void own_locks(int n) {
+  for (int i = 0; i < n; ++i) {
+    pthread_rwlock_init(&tables[i], NULL);
+    handed[i] = (pthread_mutex_t)PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
+  }
+  start(n, &locks_its_own);
+  check_int("locks of one's own", join_all(n));
+  int right = 0;
+  for (int i = 0; i < n; ++i) {
+    right += pthread_mutex_destroy(&handed[i]) == EBUSY;
+    right += pthread_mutex_unlock(&handed[i]) == 0;
+    right += pthread_mutex_trylock(&handed[i]) == 0;
+    right += pthread_mutex_unlock(&handed[i]) == 0;
+    right += pthread_mutex_destroy(&handed[i]) == 0;
+  }
+  check_int("mutexes that others have locked", right);
+}
+
 /// A join that is cancelled leaves the thread to another one.
 static void* is_joined(void* value) {
   meet(thread_count());
@@ -339,6 +377,7 @@ int main(void) {
   overflow(n);
   robust_mutexes(n);
   lost_for_good(n);
+  own_locks(n);
   cancelled_joins(n);
   signals_in_order(n);
   cancelled_anywhere(n);
