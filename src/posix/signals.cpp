@@ -292,6 +292,22 @@ int change_mask(int how, const sigset_t* set, sigset_t* before) noexcept {
   return 0;
 }
 
+/// Of sigsetmask() and sigblock(), which know no others. \returns those that were blocked
+int change_bits(int how, int mask) noexcept {
+  sigset_t next;
+  sigset_t before;
+  ::sigemptyset(&next);
+  add(next, static_cast<std::uint32_t>(mask));
+  if (const int error = change_mask(how, &next, &before); error != 0) {
+    errno = error;
+    return -1;
+  }
+  std::uint32_t blocked = 0;
+  for (int signal = 1; signal < 32; ++signal)
+    if (::sigismember(&before, signal) == 1) blocked |= static_cast<std::uint32_t>(bit_of(signal));
+  return static_cast<int>(blocked);
+}
+
 }  // namespace
 
 void keep_signal(int signal) noexcept {
@@ -321,6 +337,10 @@ std::uint32_t interruptions() noexcept {
 bool is_in_handler() noexcept {
   stack_t now{};
   return CRATON_REAL(sigaltstack)(nullptr, &now) != 0 || (now.ss_flags & SS_ONSTACK) != 0;
+}
+
+void begin_with_mask(const sigset_t& mask) noexcept {
+  static_cast<void>(change_mask(SIG_SETMASK, &mask, nullptr));
 }
 
 Mask::Mask(const sigset_t* original) noexcept : used_(original) {
@@ -421,6 +441,13 @@ extern "C" {
   sigset_t one;
   ::sigemptyset(&one);
   return ::sigaddset(&one, signal) != 0 ? -1 : sigprocmask(SIG_UNBLOCK, &one, nullptr);
+}
+/// Of signals that are a bit each.
+[[gnu::visibility("default")]] int sigsetmask(int mask) {
+  return craton::posix::change_bits(SIG_SETMASK, mask);
+}
+[[gnu::visibility("default")]] int sigblock(int mask) {
+  return craton::posix::change_bits(SIG_BLOCK, mask);
 }
 CRATON_CALL(int, sigsuspend, (const sigset_t* mask), (Mask(mask)))
 CRATON_CALL(int, sigpending, (sigset_t * set), (Result(set)))

@@ -30,6 +30,10 @@ bool is_in_handler() noexcept;
 /// How many handlers without SA_RESTART this thread has run: what may end a wait with EINTR.
 std::uint32_t interruptions() noexcept;
 
+/// By a thread of the program, first of all: its mask is this one. What must not be blocked is not, and the
+/// program finds that it is.
+void begin_with_mask(const sigset_t& mask) noexcept;
+
 /// The mask for a call of the kernel's: what the program asks for, less what must not be blocked.
 class Mask {
  public:

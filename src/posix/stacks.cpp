@@ -21,6 +21,7 @@
 #include "posix/pages.hpp"
 #include "posix/real.hpp"
 #include "posix/shared_program.hpp"
+#include "posix/signals.hpp"
 #include "posix/waits/mutexes.hpp"
 #include "vm/fault_state.hpp"
 #include "vm/thread_scope.hpp"
@@ -139,6 +140,7 @@ void Stacks::let_begin(Entry& entry) noexcept {
 
 void* Stacks::enter(void* entry) {
   const std::unique_ptr<Entry> mine(static_cast<Entry*>(entry));
+  if (mine->mask) begin_with_mask(*mine->mask);
   const Body body = mine->body;
   void* const argument = mine->argument;
   if (mine->kernel_thread != nullptr) mine->kernel_thread->store(::gettid());
@@ -197,6 +199,8 @@ int Stacks::start(pthread_t* thread, const pthread_attr_t* attributes, Body body
   slot->kernel_thread.store(0);
   auto entry = std::unique_ptr<Entry>(
       new Entry{.body = body, .argument = argument, .kernel_thread = &slot->kernel_thread});
+  if (sigset_t mask; attributes != nullptr && ::pthread_attr_getsigmask_np(attributes, &mask) == 0)
+    entry->mask = mask;
   pthread_t started = 0;
   count_thread();
   const int error = CRATON_REAL(pthread_create)(&started, &made, &Stacks::enter, entry.get());

@@ -9,10 +9,12 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "posix/needs.hpp"
@@ -55,6 +57,7 @@ class Stacks {
     Body body;
     void* argument;
     std::atomic<pid_t>* kernel_thread;
+    std::optional<sigset_t> mask{};           ///< that its attributes name
     std::atomic<std::uint32_t> may_begin{0};  ///< a futex; its creator knows it now
   };
 

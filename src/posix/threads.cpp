@@ -22,6 +22,7 @@
 #include "posix/monitor.hpp"
 #include "posix/own_thread.hpp"
 #include "posix/real.hpp"
+#include "posix/signals.hpp"
 
 namespace craton::posix {
 
@@ -77,6 +78,7 @@ struct Beginning {
   sched_param parameters{};
   bool is_bound = false;  ///< to `processors`
   cpu_set_t processors{};
+  bool is_masked = false;  ///< its attributes name what is `blocked`
   sigset_t blocked;
   fenv_t environment;
   TerminateHandler::Handler terminate = TerminateHandler::get();
@@ -98,11 +100,13 @@ struct Beginning {
       policy = ::sched_getscheduler(0);
       ::sched_getparam(0, &parameters);
     }
-    ::pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+    is_masked = attributes != nullptr && ::pthread_attr_getsigmask_np(attributes, &blocked) == 0;
+    if (!is_masked) ::pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
     ::fegetenv(&environment);
   }
   void apply_to(pthread_attr_t& attributes) const noexcept {
     ::pthread_attr_setdetachstate(&attributes, detached);
+    if (is_masked) ::pthread_attr_setsigmask_np(&attributes, &blocked);
     if (is_bound) ::pthread_attr_setaffinity_np(&attributes, sizeof processors, &processors);
     if (inherits == PTHREAD_INHERIT_SCHED) return;
     ::pthread_attr_setinheritsched(&attributes, inherits);
@@ -120,7 +124,7 @@ struct Beginning {
     TerminateHandler::set(terminate);
     // Who has made the thread is one of the runtime's own, which stand back for the program's.
     if (inherits == PTHREAD_INHERIT_SCHED) static_cast<void>(::sched_setscheduler(0, policy, &parameters));
-    ::pthread_sigmask(SIG_SETMASK, &blocked, nullptr);
+    begin_with_mask(blocked);
   }
 };
 

@@ -27,6 +27,29 @@ static void leave_with_code(int signal, siginfo_t* information, void* context) {
   siglongjmp(back, 1);
 }
 
+/* Old programs have masks of 32 signals. */
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
+static void* is_masked(void* page) {
+  *(char*)page = 1;
+  sigset_t now;
+  CHECK(pthread_sigmask(SIG_BLOCK, NULL, &now), 0);
+  CHECK(sigismember(&now, SIGSEGV), 1);
+  CHECK(sigismember(&now, SIGUSR2), 1);
+  return NULL;
+}
+
+/* A thread whose attributes name its mask. */
+static void begin_masked(const sigset_t* mask) {
+  pthread_attr_t attributes;
+  pthread_t thread;
+  CHECK(pthread_attr_init(&attributes), 0);
+  CHECK(pthread_attr_setsigmask_np(&attributes, mask), 0);
+  CHECK(pthread_create(&thread, &attributes, &is_masked, untouched[10]), 0);
+  CHECK(pthread_join(thread, NULL), 0);
+  CHECK(pthread_attr_destroy(&attributes), 0);
+}
+
 int main(void) {
   struct sigaction* action = fresh(sizeof *action);
   struct sigaction* before = fresh(sizeof *before);
@@ -94,6 +117,15 @@ int main(void) {
   CHECK(sigismember(old, SIGSEGV), 1);
   CHECK(sigprocmask(SIG_BLOCK, NULL, old), 0);
   CHECK(sigismember(old, SIGSEGV), 0);
+  CHECK(sigsetmask(~0), 0);
+  untouched[9][0] = 1;
+  const int blocked = sigblock(0);
+  CHECK(blocked >> (SIGSEGV - 1) & 1, 1);
+  CHECK(blocked >> (SIGUSR2 - 1) & 1, 1);
+  CHECK(sigsetmask(0), blocked);
+  CHECK(sigblock(1 << (SIGUSR2 - 1)), 0);
+  CHECK(sigsetmask(0), 1 << (SIGUSR2 - 1));
+  begin_masked(all);
   /* A handler whose mask holds them. */
   action->sa_sigaction = &leave_with_code;
   sigfillset(&action->sa_mask);

@@ -321,6 +321,13 @@ static void* on_one_processor(void* value) {
   return (void*)(long)(value != numbers && CPU_COUNT(&mask) == 1);
 }
 
+static void* has_signal_blocked(void* value) {
+  meet(thread_count());
+  sigset_t mask;
+  pthread_sigmask(SIG_BLOCK, NULL, &mask);
+  return (void*)(long)(value != numbers && sigismember(&mask, SIGUSR2) == 1);
+}
+
 static void* meet_others(void* value) {
   meet(thread_count());
   return value;
@@ -338,6 +345,14 @@ static void attributes_of_threads(int n) {
   pthread_attr_setaffinity_np(&attributes, sizeof one, &one);
   for (long i = 0; i < n; ++i) pthread_create(&thread_of[i], &attributes, &on_one_processor, (void*)i);
   check_int("bound by their attributes", join_all(n));
+
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGUSR2);
+  pthread_attr_setsigmask_np(&attributes, &blocked);
+  for (long i = 0; i < n; ++i) pthread_create(&thread_of[i], &attributes, &has_signal_blocked, (void*)i);
+  check_int("masked by their attributes", join_all(n));
+  pthread_attr_setsigmask_np(&attributes, NULL);
 
   // Each to one of all that there are, of which other ranks may have some.
   int bound = 0;
