@@ -1,8 +1,10 @@
 // Where the program comes in and goes out: between the loader and main, and at exit.
 #include <dlfcn.h>
 #include <pthread.h>
+#include <pty.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -148,6 +150,19 @@ void skip_addresses() noexcept {
   __builtin_unreachable();
 }
 
+pid_t refuse_fork(const char* function) noexcept {
+  std::array<char, 256> buffer;
+  craton::LineWriter line(buffer.data(), buffer.size());
+  line.append("craton: ");
+  line.append(function);
+  line.append(
+      "() is refused: a child could not use the memory that the program shares with other ranks; use "
+      "posix_spawn, system or popen to start programs\n");
+  static_cast<void>(craton::write_fully(STDERR_FILENO, line.text()));
+  errno = ENOSYS;
+  return -1;
+}
+
 }  // namespace
 
 extern "C" {
@@ -169,15 +184,20 @@ extern "C" {
 }
 
 [[gnu::visibility("default")]] pid_t fork() {
-  if (shared_program() == nullptr) {
-    return CRATON_REAL(fork)();
-  }
-  craton::write_fully(
-      STDERR_FILENO,
-      "craton: fork() is refused: a child could not use the memory that the program shares with other "
-      "ranks; use posix_spawn, system or popen to start programs\n");
-  errno = ENOSYS;
-  return -1;
+  return shared_program() == nullptr ? CRATON_REAL(fork)() : refuse_fork("fork");
+}
+// NOLINTBEGIN(readability-identifier-naming): the names of the C library
+[[gnu::visibility("default")]] pid_t __fork() {
+  return shared_program() == nullptr ? CRATON_REAL(fork)() : refuse_fork("fork");
+}
+[[gnu::visibility("default")]] pid_t _Fork() noexcept {
+  return shared_program() == nullptr ? CRATON_REAL(_Fork)() : refuse_fork("_Fork");
+}
+// NOLINTEND(readability-identifier-naming)
+[[gnu::visibility("default")]] int forkpty(int* terminal, char* name, const termios* settings,
+                                           const winsize* size) noexcept {
+  return shared_program() == nullptr ? CRATON_REAL(forkpty)(terminal, name, settings, size)
+                                     : refuse_fork("forkpty");
 }
 
 }  // extern "C"

@@ -277,9 +277,10 @@ TEST(Refused, ForkExecAndDaemonSayWhyAndFail) {
   LaunchedJob job({"-n", "2", "--share=yes", "--", program("refused")});
   EXPECT_EQ(finish_clean(job), 0) << job.error();
   EXPECT_EQ(job.output(),
-            "fork -1 Function not implemented\nexecv -1 Function not implemented\n"
+            "fork -1 Function not implemented\n_Fork -1 Function not implemented\n"
+            "forkpty -1 Function not implemented\nexecv -1 Function not implemented\n"
             "daemon -1 Function not implemented\n");
-  for (const char* call : {"fork()", "execv() of /bin/true", "daemon()"})
+  for (const char* call : {"fork()", "_Fork()", "forkpty()", "execv() of /bin/true", "daemon()"})
     EXPECT_EQ(occurrences(job.error(), std::string("craton: ") + call + " is refused: "), 1) << job.error();
 }
 
