@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -216,6 +217,28 @@ std::int64_t call_on_file(const Forwarded& call, int number, ForwardedBytes& byt
   }
 }
 
+template <typename T>
+void put(ForwardedBytes& bytes, const T& value) {
+  bytes.resize(sizeof value);
+  std::memcpy(bytes.data(), &value, sizeof value);
+}
+
+/// Of this process.
+std::int64_t wait_for_child(const Forwarded& call, ForwardedBytes& bytes) {
+  if (call.call == ForwardedCall::wait_child) {
+    ChildEnd end;
+    const auto process = static_cast<pid_t>(call.object);
+    const pid_t ended = ::wait4(process, &end.status, static_cast<int>(call.first), &end.usage);
+    put(bytes, end);
+    return ended;
+  }
+  siginfo_t information{};
+  const int result = ::waitid(static_cast<idtype_t>(call.first), static_cast<id_t>(call.object), &information,
+                              static_cast<int>(call.second));
+  put(bytes, information);
+  return result;
+}
+
 }  // namespace
 
 Returned serve_call(fabric::Rank by, const Forwarded& call, ForwardedBytes& bytes) {
@@ -232,6 +255,11 @@ Returned serve_call(fabric::Rank by, const Forwarded& call, ForwardedBytes& byte
   if (call.call == ForwardedCall::recall)
     return {.value = static_cast<std::int64_t>(
                 borrowed(stream_of(call.object)).recall(static_cast<LoanNumber>(call.first)))};
+  if (call.call == ForwardedCall::wait_child || call.call == ForwardedCall::inform_of_child) {
+    errno = 0;
+    const std::int64_t value = wait_for_child(call, bytes);
+    return {.value = value, .error = errno};
+  }
   if (call.call < ForwardedCall::read_file) return serve_stream(by, call, bytes);
   errno = 0;
   const std::int64_t value = call_on_file(call, static_cast<int>(call.object), bytes);

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <cstddef>
@@ -73,6 +74,14 @@ enum class ForwardedCall : std::uint32_t {
   flush_all,  ///< fflush() of all its streams
   // of Fortran's library
   write_unit,  ///< first: the unit; the bytes
+  // of a child
+  wait_child,       ///< wait4(). object: the process; first: flags; a ChildEnd comes back
+  inform_of_child,  ///< waitid(). object: the number; first: of what; second: flags; a siginfo_t comes back
+};
+
+struct ChildEnd {
+  int status = 0;
+  rusage usage{};
 };
 
 struct Forwarded {

@@ -33,6 +33,7 @@
 #include "base/signal_section.hpp"
 #include "posix/descriptors.hpp"
 #include "posix/everywhere.hpp"
+#include "posix/forwarding.hpp"
 #include "posix/futexes.hpp"
 #include "posix/kernel_memory.hpp"
 #include "posix/notifications.hpp"
@@ -52,8 +53,12 @@ int __getgroups_chk(int count, gid_t* list, std::size_t room);
 namespace {
 
 using craton::posix::address_bytes;
+using craton::posix::ChildEnd;
 using craton::posix::descriptor_here;
 using craton::posix::descriptor_made;
+using craton::posix::Forwarded;
+using craton::posix::ForwardedCall;
+using craton::posix::Forwarding;
 using craton::posix::Mask;
 using craton::posix::may_fault;
 using craton::posix::Notification;
@@ -255,6 +260,31 @@ int set_limit(pid_t process, int resource, const rlimit& limit, rlimit& was) noe
     if (result == 0) others->make(Everywhere::Kind::limit, &change, sizeof change);
   });
   return result;
+}
+
+/// A child is that of the rank that has started it: where none of this rank's is meant, others are asked.
+/// \param here makes the call here \param take is given what another rank says
+template <typename End, typename Here, typename Take>
+int wait_for_child(Here here, const Forwarded& call, Take take) {
+  const int before = errno;
+  const int result = here();
+  Forwarding* const others = result == -1 && errno == ECHILD ? craton::posix::forwarding_now() : nullptr;
+  if (others == nullptr) return result;
+  const craton::fabric::Fabric& fabric = shared_program()->fabric();
+  for (craton::fabric::Rank rank = 0; rank < fabric.size(); ++rank) {
+    if (rank == fabric.rank()) continue;
+    ::pthread_testcancel();
+    craton::posix::ForwardedBytes bytes;
+    const craton::posix::Returned told = others->ask(rank, call, bytes);
+    if (told.error == ECHILD || told.is_refused || bytes.size() != sizeof(End)) continue;
+    errno = told.error != 0 ? told.error : before;
+    End end;
+    std::memcpy(&end, bytes.data(), sizeof end);
+    if (told.value != -1) take(end);
+    return static_cast<int>(told.value);
+  }
+  errno = ECHILD;
+  return -1;
 }
 
 }  // namespace
@@ -480,13 +510,34 @@ CRATON_CALL(int, mincore, (void* begin, std::size_t bytes, unsigned char* pages)
 
 // ---- Children
 
-CRATON_CALL(pid_t, wait, (int* status), (Result(status)))
-CRATON_CALL(pid_t, waitpid, (pid_t process, int* status, int flags), (process, Result(status), flags))
-CRATON_CALL(pid_t, wait3, (int* status, int flags, rusage* usage), (Result(status), flags, Result(usage)))
-CRATON_CALL(pid_t, wait4, (pid_t process, int* status, int flags, rusage* usage),
-            (process, Result(status), flags, Result(usage)))
-CRATON_CALL(int, waitid, (idtype_t what, id_t process, siginfo_t* information, int flags),
-            (what, process, Result(information), flags))
+[[gnu::visibility("default")]] pid_t wait4(pid_t process, int* status, int flags, rusage* usage) {
+  const auto here = [&] { return CRATON_REAL(wait4)(process, Result(status), flags, Result(usage)); };
+  const Forwarded call{
+      .call = ForwardedCall::wait_child, .object = static_cast<std::uint64_t>(process), .first = flags};
+  const auto take = [&](const ChildEnd& end) {
+    if (status != nullptr) *status = end.status;
+    if (usage != nullptr) *usage = end.usage;
+  };
+  return wait_for_child<ChildEnd>(here, call, take);
+}
+[[gnu::visibility("default")]] pid_t wait3(int* status, int flags, rusage* usage) {
+  return wait4(-1, status, flags, usage);
+}
+[[gnu::visibility("default")]] pid_t waitpid(pid_t process, int* status, int flags) {
+  return wait4(process, status, flags, nullptr);
+}
+[[gnu::visibility("default")]] pid_t wait(int* status) {
+  return wait4(-1, status, 0, nullptr);
+}
+[[gnu::visibility("default")]] int waitid(idtype_t what, id_t process, siginfo_t* information, int flags) {
+  const auto here = [&] { return CRATON_REAL(waitid)(what, process, Result(information), flags); };
+  const Forwarded call{
+      .call = ForwardedCall::inform_of_child, .object = process, .first = what, .second = flags};
+  const auto take = [&](const siginfo_t& found) {
+    if (information != nullptr) *information = found;
+  };
+  return wait_for_child<siginfo_t>(here, call, take);
+}
 
 // ---- Those that the C library has no function for
 

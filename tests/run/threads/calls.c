@@ -7,7 +7,9 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <spawn.h>
 #include <sys/sysinfo.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #include "check_threads.h"
@@ -313,6 +315,47 @@ static void cancelled_anywhere(int n) {
   check_int("cancelled while they compute", cancelled);
 }
 
+/// Children of the process are those of all threads.
+static pid_t child_of[most];
+
+static int start_child(long number) {
+  char text[32];
+  snprintf(text, sizeof text, "exit %ld", number);
+  char* const words[] = {"sh", "-c", text, NULL};
+  return posix_spawn(&child_of[number], "/bin/sh", NULL, NULL, words, environ);
+}
+
+static int ends_with(long number, int wanted) {
+  int status = 0;
+  siginfo_t information = {0};
+  const int is_known = waitid(P_PID, (id_t)child_of[number], &information, WEXITED | WNOWAIT) == 0 &&
+                       information.si_pid == child_of[number];
+  return is_known && waitpid(child_of[number], &status, 0) == child_of[number] && WIFEXITED(status) &&
+         WEXITSTATUS(status) == wanted;
+}
+
+static void* waits_for_child(void* value) {
+  meet(thread_count());
+  return (void*)(long)ends_with((long)value, (int)(long)value);
+}
+
+static void* starts_child(void* value) {
+  meet(thread_count());
+  return (void*)(long)(start_child((long)value) == 0);
+}
+
+static void children(int n) {
+  long right = 0;
+  for (long i = 0; i < n; ++i) right += start_child(i) == 0;
+  start(n, &waits_for_child);
+  check_int("waited for by threads", right + join_all(n));
+  start(n, &starts_child);
+  right = join_all(n);
+  for (int i = 0; i < n; ++i) right += ends_with(i, i);
+  check_int("started by threads", right);
+  check_int("none is left", waitpid(-1, NULL, 0) == -1 && errno == ECHILD);
+}
+
 /// What a thread is to be, and cannot.
 static void* on_one_processor(void* value) {
   meet(thread_count());
@@ -396,6 +439,7 @@ int main(void) {
   cancelled_joins(n);
   signals_in_order(n);
   cancelled_anywhere(n);
+  children(n);
   attributes_of_threads(n);
   return finish();
 }
