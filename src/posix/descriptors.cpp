@@ -252,6 +252,21 @@ bool is_output(int number) noexcept {
   return number == STDOUT_FILENO || number == STDERR_FILENO;
 }
 
+/// Once. What they print is in the C library's streams there, which write by themselves.
+void tell_of_far_output(int number) noexcept {
+  static std::atomic<bool> is_told{false};
+  const fabric::Fabric& fabric = shared_program()->fabric();
+  bool has_far = false;
+  for (fabric::Rank rank = 0; rank < fabric.size(); ++rank)
+    has_far = has_far || fabric.node_of(rank) != fabric.node_of(0);
+  if (!has_far || is_told.exchange(true)) return;
+  const std::string line = fmt::format(
+      "craton: the program has put another file under descriptor {}; what threads on other nodes print goes "
+      "where it went before\n",
+      number);
+  write_fully(STDERR_FILENO, line);
+}
+
 /// What rank 0 has under the number may have changed: so that nobody keeps what it has closed.
 void tell_if_lent(int number) noexcept {
   LentNumbers* const lent = own_lent.load(std::memory_order_acquire);
@@ -262,6 +277,7 @@ void tell_if_lent(int number) noexcept {
   Everywhere* const others = everywhere_now();
   if (others == nullptr || !shared_program()->is_this_process()) return;
   const KeptErrno kept;
+  if (is_output(number)) tell_of_far_output(number);
   mark.store(0);
   others->make(Everywhere::Kind::descriptor, &number, sizeof number);
 }
@@ -355,6 +371,7 @@ int descriptor_made(int descriptor) noexcept {
   if (descriptor < 0) return descriptor;
   const KeptErrno kept;
   if (!is_borrower.load(std::memory_order_acquire)) [[likely]] {
+    if (is_output(descriptor)) tell_if_lent(descriptor);
     const bool is_others = descriptor >= numbers_a_rank && descriptor < runtimes.end_of_others;
     return is_others ? move_descriptor(descriptor, runtimes.end_of_others) : descriptor;
   }

@@ -1,15 +1,14 @@
 /// \file
 /// C++'s standard streams that are not to be synchronised with C's, as programs have them that read and write
-/// much: written by threads of every rank.
-#include <cstdlib>
+/// much: written by threads of every rank, and nothing by C's, with whose lines theirs would be mixed.
 #include <iomanip>
 #include <iostream>
 
 #include "check.h"
 
 int main() {
-  check_int("synchronised before", std::ios_base::sync_with_stdio(false));
-  check_int("and after", std::ios_base::sync_with_stdio(false));
+  std::cout << "synchronised before: " << std::ios_base::sync_with_stdio(false) << '\n';
+  std::cout << "and after: " << std::ios_base::sync_with_stdio(false) << '\n';
   std::cin.tie(nullptr);
   std::cout << "from the first thread, " << std::hex << 255 << std::dec << '\n' << std::flush;
 #pragma omp parallel for ordered schedule(static, 1)
@@ -22,6 +21,7 @@ int main() {
       std::cerr.flush();
     }
   }
-  check_int("good", std::cout.good() && std::cerr.good() && std::clog.good());
+  count_processes("ordered lines");
+  std::cout << "good: " << (std::cout.good() && std::cerr.good() && std::clog.good()) << '\n';
   return finish();
 }
