@@ -130,7 +130,7 @@ SharedProgram::SharedProgram()
                       .heap_bytes = job_->options().bytes(Option::program_heap),
                       .stack_bytes = sizes.part_bytes()};
   open_.emplace(*job_, open_options(job_->options(), job));
-  stack_segment_ = &open_->space().create_owned_segment("stacks", sizes.part_bytes());
+  stack_segment_ = &open_->space().create_owned_segment("stacks", sizes.part_bytes(), contents_of_stacks());
   stack_atomics_.emplace(fabric(), open_->space(), *stack_segment_, stack_atomics_handler);
   stacks_.emplace(*stack_segment_, job_->rank(), sizes);
   share_data();

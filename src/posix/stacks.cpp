@@ -2,12 +2,14 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <span>
 
 #include "base/error.hpp"
 #include "base/events.hpp"
@@ -44,7 +46,19 @@ void make_unwinder_ready() {
   }
 }
 
+int find_code_on_stack(dl_phdr_info* info, std::size_t /*size*/, void* /*context*/) {
+  for (const ElfW(Phdr) & header : std::span(info->dlpi_phdr, info->dlpi_phnum)) {
+    if (header.p_type == PT_GNU_STACK && (header.p_flags & PF_X) != 0) return 1;
+  }
+  return 0;
+}
+
 }  // namespace
+
+vm::Contents contents_of_stacks() noexcept {
+  return ::dl_iterate_phdr(&find_code_on_stack, nullptr) != 0 ? vm::Contents::data_and_code
+                                                              : vm::Contents::data;
+}
 
 Stacks::Stacks(space::OwnedSegment& segment, fabric::Rank rank, const StackSizes& sizes)
     : part_(segment.part(rank)), sizes_(sizes) {

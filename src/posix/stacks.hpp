@@ -22,6 +22,9 @@
 
 namespace craton::posix {
 
+/// As the loader would make them: with code where the program or a library asks for it (PT_GNU_STACK).
+vm::Contents contents_of_stacks() noexcept;
+
 class Stacks {
  public:
   Stacks(space::OwnedSegment& segment, fabric::Rank rank, const StackSizes& sizes);

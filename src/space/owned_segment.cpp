@@ -31,12 +31,12 @@ constexpr std::uint32_t most_trust = 1024;
 
 OwnedSegment::OwnedSegment(fabric::Fabric& fabric, const std::string& name, vm::AddressRange range,
                            std::size_t part_bytes, fabric::RegionId region, vm::Mechanism mechanism,
-                           const vm::Mechanisms& mechanisms, vm::MapBudget& budget)
+                           const vm::Mechanisms& mechanisms, vm::MapBudget& budget, vm::Contents contents)
     : fabric_(fabric),
       part_bytes_(part_bytes),
       region_(region),
       processors_do_atomics_(fabric.capabilities(fabric.rank()).atomic_domain == fabric::AtomicDomain::cpu),
-      memory_(name, std::move(range), block_bytes),
+      memory_(name, std::move(range), block_bytes, contents),
       twins_("craton twins", memory_.bytes()),
       pages_(vm::make_page_table(mechanism, mechanisms, memory_, budget)),
       caught_(*pages_, faults_, static_cast<int>(fabric.rank())),
@@ -60,7 +60,9 @@ void OwnedSegment::map_parts() {
     // An old size of 0 maps the same memory once more.
     void* const from = const_cast<std::byte*>(there) + rank * part_bytes_;
     void* const got = ::mremap(from, 0, part_bytes_, MREMAP_MAYMOVE | MREMAP_FIXED, part(rank));
-    if (got == MAP_FAILED || ::madvise(got, part_bytes_, MADV_DONTFORK) != 0) {
+    const bool is_mapped = got != MAP_FAILED && ::madvise(got, part_bytes_, MADV_DONTFORK) == 0;
+    constexpr int everything = PROT_READ | PROT_WRITE | PROT_EXEC;
+    if (!is_mapped || (memory_.holds_code() && ::mprotect(got, part_bytes_, everything) != 0)) {
       throw Error::from_errno(fmt::format("cannot map {} bytes of the stacks of rank {}", part_bytes_, rank),
                               errno, "sysctl vm.max_map_count; ulimit -v", "raise the limit that is hit");
     }

@@ -44,7 +44,7 @@ class OwnedSegment final : public coherence::FenceListener {
   /// All zero bytes at first. Collective; blocks. \param part_bytes of each rank, whole pages \throws Error
   OwnedSegment(fabric::Fabric& fabric, const std::string& name, vm::AddressRange range,
                std::size_t part_bytes, fabric::RegionId region, vm::Mechanism mechanism,
-               const vm::Mechanisms& mechanisms, vm::MapBudget& budget);
+               const vm::Mechanisms& mechanisms, vm::MapBudget& budget, vm::Contents contents);
   ~OwnedSegment() override;
   /// Collective. \throws Error peer_lost
   void close();

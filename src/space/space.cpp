@@ -267,13 +267,14 @@ Segment& Space::create_segment(const SegmentOptions& options) {
   return segments_.back();
 }
 
-OwnedSegment& Space::create_owned_segment(const std::string& name, std::size_t part_bytes) {
+OwnedSegment& Space::create_owned_segment(const std::string& name, std::size_t part_bytes,
+                                          vm::Contents contents) {
   CRATON_ASSERT(owned_ == nullptr);
   agree(Fingerprint().add(name).add(part_bytes).value(), "cannot make memory of each rank's own",
         "its options");
   owned_ = std::make_unique<OwnedSegment>(
       fabric_, name, reservation_->take(part_bytes * fabric_.size(), 4096), part_bytes,
-      options_.first_region + owned_region, mechanism_, mechanisms_, budget_);
+      options_.first_region + owned_region, mechanism_, mechanisms_, budget_, contents);
   agree(reinterpret_cast<std::uintptr_t>(owned_->data()), "cannot make memory of each rank's own",
         "its address");
   protocol_.set_fence_listener(owned_.get());

@@ -130,7 +130,8 @@ class Space final : public Learning {
   Segment& create_segment(const SegmentOptions& options);
   /// Memory of which every rank has a part of its own: see OwnedSegment. One at most. Collective; blocks.
   /// \param part_bytes of each rank, whole pages \throws Error
-  OwnedSegment& create_owned_segment(const std::string& name, std::size_t part_bytes);
+  OwnedSegment& create_owned_segment(const std::string& name, std::size_t part_bytes,
+                                     vm::Contents contents = vm::Contents::data);
   /// The segment that an address is in; null if none.
   Segment* find(const void* address) noexcept;
 

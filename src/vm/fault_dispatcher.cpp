@@ -208,7 +208,7 @@ void handle_in_segment(SegmentSlot& segment, int signal, const void* address, co
                            .rank = segment.rank};
   if (process_mark() == 0)
     die_of_fault(record, "this is a forked child, which has none of its parent's segments");
-  if (access.executes) die_of_fault(record, "a segment holds data, no code");
+  if (access.executes && !table.holds_code()) die_of_fault(record, "a segment holds data, no code");
   if (signal == SIGBUS && !table.faults_by_sigbus())
     die_of_fault(record, "the machine has no memory for the page (free -b; the limit of the control group)");
 
@@ -226,7 +226,7 @@ void handle_in_segment(SegmentSlot& segment, int signal, const void* address, co
   // Blocked they can be if the handler above ours in the chain, or a sanitizer's, was installed so.
   change_mask(SIG_UNBLOCK, bit_of(SIGSEGV) | bit_of(SIGBUS));
   const fiber::BasicKernelThreadScope<fiber::NativeSystem> scope;
-  segment.handler->fault(block, access.write || loads_to_store(access.instruction));
+  segment.handler->fault(block, access.write || (!access.executes && loads_to_store(access.instruction)));
 }
 
 // ---- Faults that are not ours

@@ -11,14 +11,15 @@
 namespace craton::vm {
 namespace {
 
-int protection(Access access) noexcept {
+int protection(Access access, bool holds_code) noexcept {
+  const int executes = holds_code ? PROT_EXEC : 0;
   switch (access) {
     case Access::none:
       return PROT_NONE;
     case Access::read:
-      return PROT_READ;
+      return PROT_READ | executes;
     case Access::write:
-      return PROT_READ | PROT_WRITE;
+      return PROT_READ | PROT_WRITE | executes;
   }
   return PROT_NONE;
 }
@@ -65,7 +66,7 @@ void MprotectPageTable::change(const Run& run, Access access) {
   const std::int64_t added = added_maps(run, access);
   if (added > 0) take_maps(added);
   announce_change(run);
-  if (::mprotect(application_view(run.first), bytes_of(run), protection(access)) != 0) {
+  if (::mprotect(application_view(run.first), bytes_of(run), protection(access, holds_code())) != 0) {
     const int error = errno;
     // Nothing was changed, or some of it: what allows less than the states say is put right by a later
     // set_access, and this one is on its way to the end of the program.

@@ -45,10 +45,12 @@ void check_block_bytes(std::size_t block_bytes) {
        .remedy = fmt::format("choose {}", page_bytes)});
 }
 
-SegmentMemory::SegmentMemory(const std::string& name, AddressRange range, std::size_t block_bytes)
+SegmentMemory::SegmentMemory(const std::string& name, AddressRange range, std::size_t block_bytes,
+                             Contents contents)
     : name_(name),
       range_(checked(std::move(range), block_bytes)),
       block_bytes_(block_bytes),
+      contents_(contents),
       memory_(name, range_.bytes()) {
   void* const view = ::mmap(range_.begin(), range_.bytes(), PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
                             memory_.fd(), 0);

@@ -97,8 +97,12 @@ UserfaultfdPageTable::UserfaultfdPageTable(const SegmentMemory& memory, Userfaul
   // As it was made, the view allows nothing at all; only once it is guarded do page table entries decide.
   if (const int error = register_userfaultfd(fd_.get(), address(0), bytes()); error != 0)
     throw Error::from_errno(asked, error, "craton info", remedy);
-  if (::mprotect(application_view(), bytes(), PROT_READ | PROT_WRITE) != 0)
+  if (::mprotect(application_view(), bytes(), PROT_READ | PROT_WRITE | executes()) != 0)
     throw Error::from_errno(asked, errno, "sysctl vm.max_map_count", remedy);
+}
+
+int UserfaultfdPageTable::executes() const noexcept {
+  return holds_code() ? PROT_EXEC : 0;
 }
 
 /// Takes the entries of many runs away with few system calls.
@@ -219,16 +223,16 @@ void UserfaultfdPageTable::map(const Run& run, Access access) {
 /// and two system calls more.
 void UserfaultfdPageTable::map_read_only(std::uintptr_t begin, std::size_t bytes) {
   void* const view = reinterpret_cast<void*>(begin);
-  if (::mprotect(view, bytes, PROT_READ) != 0) fail_call("mprotect(PROT_READ)", errno);
+  if (::mprotect(view, bytes, PROT_READ | executes()) != 0) fail_call("mprotect(PROT_READ)", errno);
   try {
     continue_range(begin, bytes, 0);
     write_protect(begin, bytes, true);
   } catch (...) {
     ::madvise(view, bytes, MADV_DONTNEED);
-    ::mprotect(view, bytes, PROT_READ | PROT_WRITE);
+    ::mprotect(view, bytes, PROT_READ | PROT_WRITE | executes());
     throw;
   }
-  if (::mprotect(view, bytes, PROT_READ | PROT_WRITE) != 0)
+  if (::mprotect(view, bytes, PROT_READ | PROT_WRITE | executes()) != 0)
     fail_call("mprotect(PROT_READ | PROT_WRITE)", errno);
 }
 

@@ -40,6 +40,8 @@ class UserfaultfdPageTable final : public ViewPageTable {
  private:
   class Zap;
   void change(const Run& run, Access from, Access to);
+  /// What mprotect is to allow besides reading.
+  int executes() const noexcept;
   void map(const Run& run, Access access);
   void map_read_only(std::uintptr_t begin, std::size_t bytes);
   void make_present(std::uintptr_t begin, std::size_t bytes);

@@ -26,6 +26,8 @@ class ViewPageTable : public PageTable {
 
   std::byte* application_view() const noexcept { return memory_.application_view(); }
   const std::string& name() const noexcept { return memory_.name(); }
+  /// What can be read there can be executed.
+  bool holds_code() const noexcept { return memory_.holds_code(); }
 
   Access access(BlockIndex block) const noexcept final;
   /// The same; none while somebody changes it. Async-signal-safe.

@@ -370,7 +370,7 @@ std::size_t add_at_owner(fabric::AtomicDomain domain, bool& takes_wide) {
   vm::MapBudget budget(vm::MapBudget::kernel_limit_here());
   const vm::Mechanisms mechanisms = vm::probe();
   OwnedSegment owned(fabric, "owned", reservation->take(part_bytes, 4096), part_bytes, 0,
-                     vm::choose_mechanism("auto", mechanisms), mechanisms, budget);
+                     vm::choose_mechanism("auto", mechanisms), mechanisms, budget, vm::Contents::data);
   for (std::uint64_t i = 0; i < rounds; ++i) {
     owned.run_atomic(owned.part(0) + 4, 4, [](void* target) {
       std::atomic_ref(*static_cast<std::uint32_t*>(target)).fetch_add(1);
