@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -150,6 +151,31 @@ void note_closed(int unit) noexcept {
   if (unit >= 0) tell(Everywhere::Kind::unit_closed, unit);
 }
 
+/// Statements of a thread that are under way, where the library has chosen the unit's number. Procedures of
+/// the program that transfer a type in one of them are called with that number, which says nothing of a rank,
+/// and use it for statements of their own.
+struct UnderWay {
+  struct Parent {
+    const Statement* statement;
+    std::int32_t unit;
+  };
+  std::array<Parent, 32> parents;
+  std::size_t depth;
+
+  void begin(const Statement& statement) noexcept {
+    if (statement.unit > first_new_unit || depth == parents.size()) return;
+    parents[depth++] = {.statement = &statement, .unit = statement.unit};
+  }
+  void end(const Statement& statement) noexcept {
+    if (depth != 0 && parents[depth - 1].statement == &statement) --depth;
+  }
+  bool holds(std::int32_t unit) const noexcept {
+    return std::any_of(parents.begin(), parents.begin() + depth,
+                       [unit](const Parent& parent) { return parent.unit == unit; });
+  }
+};
+constinit thread_local UnderWay under_way{};
+
 /// Of a job of several ranks.
 SharedProgram* shared_by_several() noexcept {
   SharedProgram* const program = shared_program();
@@ -168,6 +194,7 @@ Found find(Statement& statement, Use use) noexcept {
   SharedProgram* const program = shared_by_several();
   if (program == nullptr) return {};
   const int unit = statement.unit;
+  if (under_way.holds(unit)) return {};
   if (unit <= first_new_unit) {
     const auto owner = static_cast<fabric::Rank>((first_new_unit - unit) / new_units_a_rank);
     if (owner != program->rank()) return {.owner = owner};
@@ -259,6 +286,17 @@ void use(Statement& statement, Use how, Real real) noexcept {
   real(&statement);
 }
 
+/// The library puts the number that it has chosen for a text of the program's into the statement.
+void read(Statement& statement, Real real) noexcept {
+  use(statement, Use::reads, real);
+  under_way.begin(statement);
+}
+
+void read_done(Statement& statement, Real real) noexcept {
+  under_way.end(statement);
+  real(&statement);
+}
+
 // ---- Writing to units of other ranks
 
 /// A thread's scratch file, and the statement that is writing to it.
@@ -308,6 +346,7 @@ void write(Statement& statement, Real real) noexcept {
   }
   if (found.opens) note_opened(unit, true);
   real(&statement);
+  under_way.begin(statement);
 }
 
 /// What the statement has left in the scratch file.
@@ -324,6 +363,7 @@ std::string written_text() {
 }
 
 void write_done(Statement& statement, Real real) noexcept {
+  under_way.end(statement);
   real(&statement);
   if (scratch.statement != &statement) return;
   scratch.statement = nullptr;
@@ -415,7 +455,8 @@ using craton::posix::Use;
   }
 CRATON_UNIT_STATEMENT(_gfortran_st_open, open(*statement, real))
 CRATON_UNIT_STATEMENT(_gfortran_st_close, close(*statement, real))
-CRATON_UNIT_STATEMENT(_gfortran_st_read, use(*statement, Use::reads, real))
+CRATON_UNIT_STATEMENT(_gfortran_st_read, read(*statement, real))
+CRATON_UNIT_STATEMENT(_gfortran_st_read_done, read_done(*statement, real))
 CRATON_UNIT_STATEMENT(_gfortran_st_write, write(*statement, real))
 CRATON_UNIT_STATEMENT(_gfortran_st_write_done, write_done(*statement, real))
 CRATON_UNIT_STATEMENT(_gfortran_st_rewind, use(*statement, Use::moves, real))
