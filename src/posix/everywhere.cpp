@@ -43,6 +43,9 @@ T read_change(const std::byte* change) noexcept {
 bool needs_memory(Everywhere::Kind kind) noexcept {
   return kind == Everywhere::Kind::locale || kind == Everywhere::Kind::text_domain ||
          (kind == Everywhere::Kind::seed && random_state_is_the_programs());
+  using Kind = Everywhere::Kind;
+  return kind == Kind::locale || kind == Kind::terminate_handler ||
+         (kind == Kind::seed && random_state_is_the_programs());
 }
 
 /// \param change has room for all that its kind says \returns whether it worked
@@ -57,6 +60,9 @@ bool change_here(SharedProgram& program, Everywhere::Kind kind, const std::byte*
     case Kind::locale:
       return CRATON_REAL(setlocale)(read_change<LocaleChange>(change).category,
                                     reinterpret_cast<const char*>(change + sizeof(LocaleChange))) != nullptr;
+    case Kind::terminate_handler:
+      set_terminate_handler_as_told(read_change<void (*)()>(change));
+      return true;
     case Kind::action:
       return set_action_as_told(read_change<ActionChange>(change));
     case Kind::seed:

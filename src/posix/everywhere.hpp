@@ -42,6 +42,7 @@ class Everywhere {
     directory,
     file_mask,
     locale,
+    terminate_handler,
     action,
     seed,
     seed_48,
@@ -149,6 +150,8 @@ void in_one_order(FunctionRef<void()> change) noexcept;
 /// What the others do for Kind::map and unmap (mappings.cpp). \returns whether it worked
 bool map_as_told(const MapChange& change, std::uint64_t own_node) noexcept;
 bool unmap_as_told(const MapChange& change) noexcept;
+/// What they do for Kind::terminate_handler: of the C++ library that the program has (threads.cpp).
+void set_terminate_handler_as_told(void (*handler)()) noexcept;
 /// What they do for Kind::descriptor, a number of rank 0's that now means something else, or nothing
 /// (descriptors.cpp).
 bool renew_descriptor_as_told(int number) noexcept;

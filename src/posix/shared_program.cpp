@@ -487,7 +487,10 @@ void* started(void* start) {
 
 /// Other ranks have no such code, or data of their own for it. Told of what may be meant otherwise.
 bool SharedProgram::stays_on_rank(const void* function) noexcept {
-  if (is_own_code(function)) return false;
+  if (is_own_code(function)) {
+    tell_terminate_handler();
+    return false;
+  }
   if (image_.object_of(function) == nullptr) tell_what_stays("parallel regions", function);
   return true;
 }

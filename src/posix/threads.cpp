@@ -61,6 +61,9 @@ class TerminateHandler {
   }
 };
 
+/// The one that all ranks have, or are about to.
+std::atomic<TerminateHandler::Handler> told_terminate_handler{nullptr};
+
 /// Whether a thread is to be bound to processors of other ranks.
 bool is_bound_elsewhere(const pthread_attr_t& attributes) noexcept {
   cpu_set_t processors;
@@ -201,8 +204,21 @@ Threads* threads() noexcept {
   return running_threads.load(std::memory_order_acquire);
 }
 
+void set_terminate_handler_as_told(void (*handler)()) noexcept {
+  told_terminate_handler.store(handler);
+  TerminateHandler::set(handler);
+}
+
+void tell_terminate_handler() noexcept {
+  Everywhere* const others = everywhere_now();
+  const TerminateHandler::Handler now = TerminateHandler::get();
+  if (others == nullptr || told_terminate_handler.exchange(now) == now) return;
+  others->make(Everywhere::Kind::terminate_handler, &now, sizeof now);
+}
+
 void start_threads(SharedProgram& program) {
   if (program.fabric().size() == 1) return;
+  told_terminate_handler.store(TerminateHandler::get());  // before the program sets one
   running_threads.store(new Threads(program, threads_handler, program.spreads_threads()),
                         std::memory_order_release);
 }

@@ -33,6 +33,10 @@
 
 namespace craton::posix {
 
+/// Before a region: all ranks are to end as this one does where nobody catches an exception. Asks them only
+/// where that has changed.
+void tell_terminate_handler() noexcept;
+
 class Threads {
  public:
   /// Before the program starts. \param handler the same on all ranks \param spread threads that the program

@@ -2,6 +2,7 @@
 /// What C++ adds to regions: exceptions, virtual calls, thread_local and static objects, atomics.
 #include <atomic>
 #include <complex>
+#include <exception>
 #include <memory>
 #include <new>
 #include <numeric>
@@ -288,9 +289,29 @@ void allocate() {
   check_int("objects of tasks", in_tasks);
 }
 
+[[noreturn]] void terminate_quietly() {
+  std::abort();
+}
+
+/// Of the process: before the first region, and between two.
+void end_as_chosen() {
+  const std::terminate_handler usual = std::set_terminate(&terminate_quietly);
+  for (const std::terminate_handler chosen : {&terminate_quietly, usual}) {
+    std::set_terminate(chosen);
+    int right = 0;
+#pragma omp parallel reduction(+ : right)
+    {
+      take_part();
+      right += std::get_terminate() == chosen;
+    }
+    check_int("terminate handler", right);
+  }
+}
+
 }  // namespace
 
 int main() {
+  end_as_chosen();
   throw_and_catch();
   call_virtual();
   make_and_copy();
