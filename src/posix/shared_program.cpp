@@ -135,6 +135,9 @@ SharedProgram::SharedProgram()
   stacks_.emplace(*stack_segment_, job_->rank(), sizes);
   share_data();
   processes_ = agreement_->gather(static_cast<std::uint64_t>(process_));
+  // Zero, as all that the heap has not given to anybody yet.
+  const void* const token = rank() == 0 ? open_->heap().allocate(sizeof *token_) : nullptr;
+  token_ = reinterpret_cast<char**>(agreement_->gather(reinterpret_cast<std::uint64_t>(token))[0]);
   stream_memory().share(*agreement_, rank());
   fabric().set_handler(end_handler, &SharedProgram::hear, this);
 }

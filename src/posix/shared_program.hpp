@@ -119,6 +119,8 @@ class SharedProgram final : public omp::Platform {
   bool is_this_process() const noexcept { return ::getpid() == process_; }
   /// The process of rank 0, as its own node counts.
   std::uint64_t first_process() const noexcept { return processes_[0]; }
+  /// Where strtok() goes on, of all ranks.
+  char*& token() noexcept { return *token_; }
   /// Of a rank of this node; 0 of others.
   pid_t process_of(fabric::Rank rank) noexcept;
 
@@ -166,6 +168,7 @@ class SharedProgram final : public omp::Platform {
   std::optional<Stacks> stacks_;
   const pid_t process_;
   std::vector<std::uint64_t> processes_;  ///< of all ranks, as their nodes count
+  char** token_ = nullptr;                ///< in the heap
   std::atomic<bool> writes_lines_{false};
   std::atomic<bool> threads_elsewhere_{false};  ///< a rank other than 0 has started some
   std::atomic<std::uint64_t> address_limit_{unlimited_bytes};

@@ -1,4 +1,5 @@
-// Functions of the C library that allocate what they return: for the program, from the shared heap. Not so,
+// Functions of the C library that allocate what they return: for the program, from the shared heap. And
+// strtok(), which any thread may go on with that knows it to be its turn. Not so,
 // and private to the rank that calls: locales, getifaddrs, open_wmemstream.
 #include <dirent.h>
 #include <glob.h>
@@ -139,6 +140,12 @@ extern "C" {
 }
 
 // ---- Texts
+
+[[gnu::visibility("default")]] char* strtok(char* text, const char* delimiters) noexcept {
+  craton::posix::SharedProgram* const program = shared_program();
+  if (program == nullptr) return CRATON_REAL(strtok)(text, delimiters);
+  return ::strtok_r(text, delimiters, &program->token());
+}
 
 [[gnu::visibility("default")]] char* strdup(const char* text) {
   return copy_text(text, std::strlen(text));

@@ -116,6 +116,28 @@ static void times(void) {
   check_int("asctime", find(asctime(gmtime(&moment)), "Tue Nov 14 22:13:20 2023\n"));
 }
 
+/// The next text that strtok() finds, by whichever thread's turn it is.
+static void tokens(void) {
+  enum { words = 40 };
+  char text[4 * words + 1];
+  char expected[4 * words + 1] = "";
+  char* found[words];
+  for (int i = 0; i < words; ++i) snprintf(text + 4 * i, 5, "%03d%c", i, i + 1 < words ? ' ' : '\0');
+  memcpy(expected, text, sizeof text);
+  found[0] = strtok(text, " ");
+#pragma omp parallel for ordered schedule(static, 1)
+  for (int i = 1; i < words; ++i) {
+    take_part();
+#pragma omp ordered
+    found[i] = strtok(NULL, " ");
+  }
+  int right = 0;
+  for (int i = 0; i < words; ++i)
+    right += found[i] == text + 4 * i && strncmp(found[i], expected + 4 * i, 3) == 0;
+  check_int("strtok", right);
+  check_int("the end of strtok", strtok(NULL, " ") == NULL);
+}
+
 static void databases(void) {
   const struct passwd* const user = getpwuid(0);
   check_int("getpwuid", find(user->pw_name, "root"));
@@ -162,6 +184,7 @@ int main(void) {
   names_and_numbers();
   domains();
   times();
+  tokens();
   databases();
   return finish();
 }
