@@ -206,7 +206,7 @@ extern "C" {
   _exit(status);
 }
 
-/// Its handlers are those that were registered on this rank.
+/// Its handlers are those that were registered on this rank, then those of rank 0.
 [[gnu::visibility("default")]] void quick_exit(int status) {
   if (SharedProgram* const program = own_program()) program->end_after_quick_exit(status);
   CRATON_REAL(quick_exit)(status);

@@ -61,6 +61,7 @@ constexpr std::uint32_t exit_wanted = 2;
 constexpr std::uint32_t has_written = 3;  ///< what its streams held, after that
 constexpr std::uint32_t stays = 4;        ///< threads of the program run there until the job's end
 constexpr std::uint32_t end_wanted = 5;   ///< without exit()
+constexpr std::uint32_t quick_exit_wanted = 7;
 // What rank 0 tells others.
 constexpr std::uint32_t tell_now = 6;  ///< what they have counted, whatever the program does there
 
@@ -348,7 +349,9 @@ void* SharedProgram::exit_here(void* self) {
   // Who has made this thread takes none; handlers of the program's exit may send some.
   const sigset_t others = signals_from_others();
   ::pthread_sigmask(SIG_UNBLOCK, &others, nullptr);
-  CRATON_REAL(exit)(static_cast<SharedProgram*>(self)->asked_status());
+  auto& program = *static_cast<SharedProgram*>(self);
+  if ((program.asked_.load() & asked_quickly) != 0) program.end_after_quick_exit(program.asked_status());
+  CRATON_REAL(exit)(program.asked_status());
   __builtin_unreachable();
 }
 
@@ -382,11 +385,10 @@ void SharedProgram::last_thread_ended() noexcept {
   threads()->end_after_others();
 }
 
-/// Who asks first. \param in_order no other rank is in the middle of the program
-void SharedProgram::ask_for_exit(int status, bool in_order) noexcept {
+/// Who asks first. \param how bits of asked_; asked_in_order: no other rank is in the middle of the program
+void SharedProgram::ask_for_exit(int status, std::uint64_t how) noexcept {
   std::uint64_t nobody = 0;
-  const std::uint64_t asked =
-      was_asked | (in_order ? asked_in_order : 0) | static_cast<std::uint32_t>(status);
+  const std::uint64_t asked = was_asked | how | static_cast<std::uint32_t>(status);
   if (!asked_.compare_exchange_strong(nobody, asked)) return;
   std::uint32_t running = 0;
   if (finished_.compare_exchange_strong(running, exit_asked)) futex_wake(finished_, 1);
@@ -430,6 +432,12 @@ void SharedProgram::end_after_quick_exit(int status) {
   __builtin_unreachable();
 }
 
+void SharedProgram::end_quickly() noexcept {
+  if (rank() == 0) end_without_exit(status_.load());
+  tell_rank(0, quick_exit_wanted, status_.load());
+  for (;;) ::pause();
+}
+
 // ---- What ranks tell each other at the end
 
 namespace {
@@ -468,7 +476,7 @@ void SharedProgram::hear(void* self, fabric::Rank /*source*/, const std::byte* p
     return;
   }
   if (message.what == end_wanted) return program.end_now(message.status);
-  program.ask_for_exit(message.status, false);
+  program.ask_for_exit(message.status, message.what == quick_exit_wanted ? asked_quickly : 0);
 }
 
 // ---- Platform

@@ -106,14 +106,14 @@ class SharedProgram final : public omp::Platform {
   [[noreturn]] void exit_on_first(int status) noexcept;
   /// quick_exit(status): the handlers that the program has registered on this rank, then the end of the job.
   [[noreturn]] void end_after_quick_exit(int status);
-  /// The last of those handlers.
-  [[noreturn]] void end_quickly() noexcept { end_without_exit(status_.load()); }
+  /// The last of those handlers. Those of rank 0, where main registers them, come after those of others.
+  [[noreturn]] void end_quickly() noexcept;
 
   /// No thread of the program runs on this rank any more: main has called pthread_exit(). At rank 0 that is
   /// exit(0), once none runs on the others.
   void last_thread_ended() noexcept;
   /// Rank 0: the same, and none does.
-  void exit_after_threads() noexcept { ask_for_exit(0, true); }
+  void exit_after_threads() noexcept { ask_for_exit(0, asked_in_order); }
 
   /// False in a child that shares this process's memory, until it executes another program.
   bool is_this_process() const noexcept { return ::getpid() == process_; }
@@ -177,8 +177,9 @@ class SharedProgram final : public omp::Platform {
   // Rank 0, of an exit() that none of its threads can do: the status below these bits; 0: nobody asked.
   static constexpr std::uint64_t was_asked = std::uint64_t{1} << 32U;
   static constexpr std::uint64_t asked_in_order = std::uint64_t{1} << 33U;
+  static constexpr std::uint64_t asked_quickly = std::uint64_t{1} << 34U;  ///< by quick_exit()
   std::atomic<std::uint64_t> asked_{0};
-  void ask_for_exit(int status, bool in_order) noexcept;
+  void ask_for_exit(int status, std::uint64_t how) noexcept;
   void end_now(int status) noexcept;
   int asked_status() const noexcept { return static_cast<int>(static_cast<std::uint32_t>(asked_.load())); }
   std::atomic<bool> asker_has_written_{false};

@@ -110,7 +110,7 @@ const std::vector<ThreadsEnd> thread_ends{
     {"computing", 3, "main ends\n" + at_exit_line, ""},
     {"allocating", 3, "main ends\n" + at_exit_line, ""},
     {"exit", 5, "ends by exit\n" + at_exit_line, ""},
-    {"quick_exit", 6, "ends by quick_exit\n", ""},
+    {"quick_exit", 6, "ends by quick_exit\n" + at_exit_line, ""},
     {"_exit", 7, "ends by _exit\n", ""},
     {"abort", 134, "ends by abort\n", "craton: rank 1 "},
     {"exception", 134, "ends by exception\n", "nobody catches this"},

@@ -84,6 +84,10 @@ int main(int, char** arguments) {
   main_process = getpid();
   sem_init(&elsewhere, 0, 0);
   std::atexit(&at_exit);
+  std::at_quick_exit([] {
+    at_exit();
+    std::fflush(stdout);
+  });
   if (way == "handler") std::set_terminate([] { _exit(8); });
   if (way == "exit" || way == "quick_exit" || way == "_exit" || way == "abort" || way == "exception" ||
       way == "handler" || way == "fault") {
