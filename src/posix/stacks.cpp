@@ -70,7 +70,10 @@ Stacks::~Stacks() = default;
 
 void Stacks::overflowed(void* self, const std::byte* page) noexcept {
   const Stacks& stacks = *static_cast<const Stacks*>(self);
-  const bool is_first = page < stacks.slot_stack(0);
+  // Its thread-local variables lie on top of it. The page says less: a large frame jumps over a guard.
+  const auto* const top = reinterpret_cast<const std::byte*>(::pthread_self());
+  const bool is_on_ours = top >= stacks.part_ && top < stacks.part_ + stacks.sizes_.part_bytes();
+  const bool is_first = (is_on_ours ? top : page) < stacks.slot_stack(0);
   std::array<char, 256> buffer;
   LineWriter line(buffer.data(), buffer.size());
   line.append("the stack of ");
@@ -195,6 +198,28 @@ Stacks::Slot* Stacks::take_slot(std::size_t& number) {
   if (number == sizes_.threads) return nullptr;
   slots_.push_back(std::make_unique<Slot>());
   return slots_.back().get();
+}
+
+void Stacks::tell_smaller(const pthread_attr_t& asked) noexcept {
+  static std::atomic_flag told;
+  pthread_attr_t usual;
+  std::size_t usual_bytes = 0;
+  std::size_t bytes = 0;
+  ::pthread_attr_init(&usual);
+  ::pthread_attr_getstacksize(&usual, &usual_bytes);
+  ::pthread_attr_getstacksize(&asked, &bytes);
+  const std::size_t given_bytes = sizes_.thread_bytes - guard_bytes;
+  if (bytes <= given_bytes || bytes == usual_bytes || told.test_and_set()) return;
+  std::array<char, 256> buffer;
+  LineWriter line(buffer.data(), buffer.size());
+  line.append("craton: a thread is to have a stack of ");
+  line.append_unsigned(bytes / kibi);
+  line.append(" KiB, but gets ");
+  line.append_unsigned(given_bytes / kibi);
+  line.append(" KiB, as all threads: set OMP_STACKSIZE=");
+  line.append_unsigned((bytes + kibi - 1) / kibi);
+  line.append("K\n");
+  static_cast<void>(write_fully(STDERR_FILENO, line.text()));
 }
 
 int Stacks::start(pthread_t* thread, const pthread_attr_t* attributes, Body body, void* argument) {

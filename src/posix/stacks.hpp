@@ -46,6 +46,8 @@ class Stacks {
   std::size_t running_threads() const noexcept;
   /// How many there have ever been.
   std::uint64_t ever() const noexcept;
+  /// Says once where a thread is to have a larger stack than threads have, here or on other ranks.
+  void tell_smaller(const pthread_attr_t& asked) noexcept;
   /// The thread has been joined, or will never be: its stack is free when it has ended.
   void let_go(pthread_t thread);
 

@@ -132,6 +132,7 @@ extern "C" {
 [[gnu::visibility("default")]] int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
                                                   void* (*body)(void*), void* argument) {
   if (shared_program() == nullptr) return CRATON_REAL(pthread_create)(thread, attributes, body, argument);
+  if (attributes != nullptr) shared_program()->stacks().tell_smaller(*attributes);
   Threads* const running = threads();
   if (running == nullptr) return shared_program()->stacks().start(thread, attributes, body, argument);
   return running->create(thread, attributes, body, argument);

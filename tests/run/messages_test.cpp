@@ -311,6 +311,10 @@ INSTANTIATE_TEST_SUITE_P(
                              {"started"},
                              ": the stack of a thread that the program has started is full: "
                              "it has 512 KiB; raise OMP_STACKSIZE; "},
+                    Overflow{"BeyondItsGuard",
+                             {"jump"},
+                             ": the stack of a thread that the program has started is full: "
+                             "it has 512 KiB; raise OMP_STACKSIZE; "},
                     Overflow{"LargeFrames", {"large"}, " is full: it has 512 KiB; raise OMP_STACKSIZE; "}),
     [](const auto& tested) { return std::string(tested.param.name); });
 

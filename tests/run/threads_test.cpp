@@ -114,6 +114,7 @@ const std::vector<ThreadsEnd> thread_ends{
     {"_exit", 7, "ends by _exit\n", ""},
     {"abort", 134, "ends by abort\n", "craton: rank 1 "},
     {"exception", 134, "ends by exception\n", "nobody catches this"},
+    {"large_stack", 4, at_exit_line, " KiB, as all threads: set OMP_STACKSIZE=65536K\n"},
     {"handler", 8, "ends by handler\n", ""},
     {"fault", 139, "ends by fault\n", "craton: rank 1 "},
 };

@@ -1,6 +1,7 @@
 /// \file
 /// Uses up a stack: of the thread outside of regions (first), of each thread of a team (team N), of a thread
-/// that the program has started itself (started), and by frames that are larger than a page (large).
+/// that the program has started itself (started), by frames that are larger than a page (large), and by one
+/// that reaches beyond its own guard to that of the first thread (jump).
 #include <omp.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -21,6 +22,15 @@ static void* start(void* frame_bytes) {
   return NULL;
 }
 
+static char* first_guard;
+
+static void* jump(void* argument) {
+  char here;
+  (void)argument;
+  printf("%d\n", descend(-1, (int)(&here - first_guard)));
+  return NULL;
+}
+
 int main(int count, char** arguments) {
   const char* const mode = count > 1 ? arguments[1] : "";
   int frame_bytes = strcmp(mode, "large") == 0 ? large_frame : small_frame;
@@ -29,8 +39,11 @@ int main(int count, char** arguments) {
 #pragma omp parallel
     if (omp_get_thread_num() == atoi(arguments[2])) start(&frame_bytes);
   }
+  /* Below its 4 MiB, in the middle. */
+  first_guard = (char*)&frame_bytes - (9 << 19);
+  void* (*const body)(void*) = strcmp(mode, "jump") == 0 ? &jump : &start;
   pthread_t thread;
-  if (pthread_create(&thread, NULL, &start, &frame_bytes) != 0) return 1;
+  if (pthread_create(&thread, NULL, body, &frame_bytes) != 0) return 1;
   pthread_join(thread, NULL);
   return 0;
 }

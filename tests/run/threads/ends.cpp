@@ -88,6 +88,18 @@ int main(int, char** arguments) {
     at_exit();
     std::fflush(stdout);
   });
+  if (way == "large_stack") {
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, std::size_t{64} << 20U);
+    pthread_t thread{};
+    for (int i = 0; i < 2; ++i) {
+      pthread_create(
+          &thread, &attributes, [](void*) -> void* { return nullptr; }, nullptr);
+      pthread_join(thread, nullptr);
+    }
+    return 4;
+  }
   if (way == "handler") std::set_terminate([] { _exit(8); });
   if (way == "exit" || way == "quick_exit" || way == "_exit" || way == "abort" || way == "exception" ||
       way == "handler" || way == "fault") {
