@@ -21,11 +21,12 @@ ThreadScope::ThreadScope() {
   const std::size_t guard_bytes = kernel::page_bytes();
   memory_bytes_ = guard_bytes + stack_bytes;
   void* const memory = ::mmap(nullptr, memory_bytes_, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
   if (memory == MAP_FAILED) {
     throw Error::from_errno("cannot make a stack for the handler of faults", errno,
                             "sysctl vm.max_map_count; ulimit -v", "use fewer threads");
   }
+  static_cast<void>(::madvise(memory, memory_bytes_, MADV_NOHUGEPAGE));  // which would be of 2 MiB at once
   memory_ = static_cast<std::byte*>(memory);
   stack_t own{};
   own.ss_sp = memory_ + guard_bytes;

@@ -15,8 +15,9 @@ namespace craton::vm {
 /// process; fibers that move between threads hold none.
 class ThreadScope {
  public:
-  /// Room for fault_depth_most nested signal frames and the protocol's calls in each.
-  static constexpr std::size_t stack_bytes = std::size_t{256} * 1024;
+  /// Room for fault_depth_most nested signal frames and the protocol's calls in each, 256 KiB, and for the
+  /// program's own handlers, which run there too. What is not used costs addresses only.
+  static constexpr std::size_t stack_bytes = std::size_t{2} * 1024 * 1024;
 
   /// \throws Error out_of_resources
   ThreadScope();

@@ -12,6 +12,7 @@
 static volatile long ticks;
 static volatile int values[4];
 static volatile int raised[most_threads][16];
+static volatile int stack_used[most_threads];
 static sem_t posts;
 static int numbers[100000];
 
@@ -92,6 +93,26 @@ static void raise_in_threads(void) {
   check_int("raised by threads", sum);
 }
 
+/// With as much on its stack as handlers can have natively on that of a thread.
+static void use_stack(int signal) {
+  volatile char large[1 << 20];
+  for (size_t i = 0; i < sizeof large; i += 512) large[i] = (char)signal;
+  stack_used[omp_get_thread_num()] += large[sizeof large - 512] == (char)signal;
+}
+
+static void use_large_stacks(void) {
+  set(SIGUSR1, use_stack, 0);
+#pragma omp parallel
+  {
+    take_part();
+    raise(SIGUSR1);
+  }
+  int used = 0;
+  for (int i = 0; i < most_threads; ++i) used += stack_used[i];
+  check_int("handlers with large frames", used);
+  set(SIGUSR1, count, 0);
+}
+
 static void keep_what_was_set(void) {
   struct sigaction now;
   sigaction(SIGUSR1, NULL, &now);
@@ -119,6 +140,7 @@ int main(void) {
   tick_in_regions();
   wait_for_ticks();
   raise_in_threads();
+  use_large_stacks();
   keep_what_was_set();
   return finish();
 }
