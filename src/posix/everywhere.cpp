@@ -81,6 +81,10 @@ bool change_here(SharedProgram& program, Everywhere::Kind kind, const std::byte*
       return map_as_told(read_change<MapChange>(change), program.fabric().node_of(program.rank()));
     case Kind::unmap:
       return unmap_as_told(read_change<MapChange>(change));
+    case Kind::attach:
+      return attach_as_told(read_change<MapChange>(change), program.fabric().node_of(program.rank()));
+    case Kind::detach:
+      return detach_as_told(read_change<MapChange>(change));
     case Kind::descriptor:
       return renew_descriptor_as_told(read_change<int>(change));
     case Kind::key:

@@ -51,6 +51,8 @@ class Everywhere {
     fortran,
     map,
     unmap,
+    attach,
+    detach,
     descriptor,
     key,
     key_deleted,
@@ -101,7 +103,7 @@ struct ActionChange {
   int signal;
   struct sigaction action;
 };
-/// Kind::map and unmap: whole pages.
+/// Kind::map and unmap: whole pages. Of Kind::attach and detach the descriptor is a System V segment.
 struct MapChange {
   std::uintptr_t begin;
   std::uint64_t bytes;
@@ -150,6 +152,9 @@ void in_one_order(FunctionRef<void()> change) noexcept;
 /// What the others do for Kind::map and unmap (mappings.cpp). \returns whether it worked
 bool map_as_told(const MapChange& change, std::uint64_t own_node) noexcept;
 bool unmap_as_told(const MapChange& change) noexcept;
+/// Likewise for Kind::attach and detach.
+bool attach_as_told(const MapChange& change, std::uint64_t own_node) noexcept;
+bool detach_as_told(const MapChange& change) noexcept;
 /// What they do for Kind::terminate_handler: of the C++ library that the program has (threads.cpp).
 void set_terminate_handler_as_told(void (*handler)()) noexcept;
 /// What they do for Kind::descriptor, a number of rank 0's that now means something else, or nothing

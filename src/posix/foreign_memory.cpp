@@ -35,6 +35,10 @@ class MapLine {
     // What is only reserved is nobody's memory.
     return address >= begin && address < end && text().substr(at + 1, 3) != "---";
   }
+  bool is_code() const noexcept {
+    const std::size_t at = text().find(' ');
+    return at != std::string_view::npos && text().substr(at + 3, 1) == "x";
+  }
   /// Empty where the memory has none.
   std::string_view path() const noexcept {
     const std::size_t at = text().find_first_of("/[");
@@ -79,11 +83,15 @@ bool find_line(pid_t process, std::uintptr_t address, MapLine& line) noexcept {
   return found;
 }
 
-std::string_view remedy_of(std::string_view path) noexcept {
+std::string_view remedy_of(std::string_view path, bool is_code) noexcept {
   if (path.find(".so") != std::string_view::npos)
     return "; a library that the program loads while it runs belongs to one rank: link the program with it, "
            "or "
            "name it in LD_PRELOAD\n";
+  if (path.empty() && is_code)
+    return "; code that the program has made itself: let each rank make its own, or run it outside of "
+           "parallel "
+           "regions\n";
   if (path == "[heap]") return "; use malloc or mmap instead of sbrk\n";
   return "; let the program map it itself, from its own code, or use it outside of parallel regions\n";
 }
@@ -104,7 +112,7 @@ void explain(std::uintptr_t address) noexcept {
     message.append_unsigned(rank);
     message.append(" has: ");
     message.append(path.empty() ? "mapped without a file" : path);
-    message.append(remedy_of(path));
+    message.append(remedy_of(path, line.is_code()));
     static_cast<void>(write_fully(STDERR_FILENO, message.text()));
     return;
   }

@@ -1,7 +1,8 @@
 // Memory that the program maps itself. What the kernel gives belongs to one process, so:
 //
 //     no file, or a private copy of one   ──▶ of the shared heap, zero or with what the file has
-//     a file, shared or only to be read   ──▶ mapped on all ranks of a node, at the same address
+//     a file, shared or only to be read, and segments of System V
+//                                         ──▶ mapped on all ranks of a node, at the same address
 //     code, MAP_FIXED, devices, addresses that are only reserved (PROT_NONE), and what system libraries map:
 //     as it is, for the rank that maps it
 //
@@ -11,6 +12,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,6 +26,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "base/kept_errno.hpp"
 #include "base/line_writer.hpp"
 #include "base/unique_fd.hpp"
 #include "posix/descriptors.hpp"
@@ -168,6 +171,10 @@ constexpr std::uintptr_t files_begin = 0x6a0000000000;
 constexpr std::uintptr_t files_end = 0x6f0000000000;
 std::atomic<std::uintptr_t> files_used{0};
 
+bool is_of_all(std::uintptr_t address) noexcept {
+  return address >= files_begin && address < files_end;
+}
+
 /// \returns 0 where this rank has no addresses left
 std::uintptr_t choose_address(SharedProgram& program, std::size_t bytes) noexcept {
   const std::uintptr_t part = page_down((files_end - files_begin) / program.fabric().size());
@@ -211,7 +218,7 @@ void* map_everywhere(SharedProgram& program, std::size_t bytes, int protection, 
 /// On all ranks, where all have it.
 int unmap_file(const void* caller, void* begin, std::size_t bytes) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(begin);
-  if (address < files_begin || address >= files_end) return unmap_by_kernel(caller, begin, bytes);
+  if (!is_of_all(address)) return unmap_by_kernel(caller, begin, bytes);
   const int result = CRATON_REAL(munmap)(begin, bytes);
   Everywhere* const others = everywhere_now();
   if (result != 0 || others == nullptr) return result;
@@ -335,6 +342,58 @@ bool map_as_told(const MapChange& change, std::uint64_t own_node) noexcept {
   return file && map_file(change, file.get());
 }
 
+namespace {
+
+bool attach_here(const MapChange& change) noexcept {
+  void* const wished = reinterpret_cast<void*>(change.begin);
+  // The kernel refuses addresses that are in use.
+  return CRATON_REAL(shmat)(change.descriptor, wished, change.flags) == wished;
+}
+
+/// \returns null where that goes to the kernel as it is
+void* attach(const void* caller, int segment, int flags) noexcept {
+  const KeptErrno kept;
+  SharedProgram* const program = mapping_program(caller);
+  Everywhere* const others = everywhere_now();
+  shmid_ds status{};
+  if (program == nullptr || others == nullptr || ::shmctl(segment, IPC_STAT, &status) != 0) return nullptr;
+  MapChange change{};
+  change.begin = choose_address(*program, status.shm_segsz);
+  change.node = program->fabric().node_of(program->rank());
+  change.descriptor = segment;
+  change.flags = flags;
+  if (change.begin == 0 || !attach_here(change)) return nullptr;
+  if (!others->make(Everywhere::Kind::attach, &change, sizeof change)) {
+    others->make(Everywhere::Kind::detach, &change, sizeof change);
+    static_cast<void>(write_fully(
+        STDERR_FILENO, fmt::format("craton: only rank {} has the memory that it got by shmat(): not "
+                                   "all ranks can attach it, as those of one node do; use malloc "
+                                   "or mmap for what threads share\n",
+                                   program->rank())));
+  }
+  return reinterpret_cast<void*>(change.begin);
+}
+
+int detach(const void* begin) noexcept {
+  const int result = CRATON_REAL(shmdt)(begin);
+  Everywhere* const others = everywhere_now();
+  MapChange change{};
+  change.begin = reinterpret_cast<std::uintptr_t>(begin);
+  if (result != 0 || others == nullptr || !is_of_all(change.begin)) return result;
+  others->make(Everywhere::Kind::detach, &change, sizeof change);
+  return 0;
+}
+
+}  // namespace
+
+bool attach_as_told(const MapChange& change, std::uint64_t own_node) noexcept {
+  return change.node == own_node && attach_here(change);
+}
+
+bool detach_as_told(const MapChange& change) noexcept {
+  return CRATON_REAL(shmdt)(reinterpret_cast<const void*>(change.begin)) == 0;
+}
+
 bool unmap_as_told(const MapChange& change) noexcept {
   return CRATON_REAL(munmap)(reinterpret_cast<void*>(change.begin), change.bytes) == 0;
 }
@@ -354,6 +413,16 @@ extern "C" {
 [[gnu::visibility("default")]] void* mmap64(void* wished, std::size_t bytes, int protection, int flags,
                                             int fd, off64_t offset) {
   return craton::posix::map_for(__builtin_return_address(0), wished, bytes, protection, flags, fd, offset);
+}
+
+[[gnu::visibility("default")]] void* shmat(int segment, const void* wished, int flags) {
+  void* const attached =
+      wished == nullptr ? craton::posix::attach(__builtin_return_address(0), segment, flags) : nullptr;
+  return attached != nullptr ? attached : CRATON_REAL(shmat)(segment, wished, flags);
+}
+
+[[gnu::visibility("default")]] int shmdt(const void* begin) {
+  return craton::posix::detach(begin);
 }
 
 [[gnu::visibility("default")]] int munmap(void* begin, std::size_t bytes) {
@@ -425,7 +494,8 @@ extern "C" {
   if ((protection & PROT_EXEC) == 0) return 0;
   static_cast<void>(craton::write_fully(STDERR_FILENO,
                                         "craton: mprotect() is refused: memory that ranks share holds no "
-                                        "code; map it with PROT_EXEC at once\n"));
+                                        "code; what is mapped with PROT_EXEC at once does, for the rank that "
+                                        "maps it\n"));
   errno = EACCES;
   return -1;
 }

@@ -449,6 +449,26 @@ TEST(ForeignMemory, OfBrkIsNamed) {
       << job.error();
 }
 
+TEST(ForeignMemory, ForCodeIsNamed) {
+  LaunchedJob job(command({"-n", "2", "--threads", "1"}, {job::program("foreign"), "code"}));
+  EXPECT_EQ(job::finish_clean(job), 128 + SIGSEGV) << job.error();
+  EXPECT_EQ(
+      occurrences(job.error(),
+                  ": used memory that only rank 0 has: mapped without a file; code that the program "
+                  "has made itself: let each rank make its own, or run it outside of parallel regions\n"),
+      1)
+      << job.error();
+}
+
+TEST(ForeignMemory, OfSystemVIsSaidNotToReachOtherNodes) {
+  LaunchedJob job(
+      command({"-n", "2", "--threads", "1", "--isolate-nodes"}, {job::program("foreign"), "segment"}));
+  EXPECT_EQ(job::finish_clean(job), 128 + SIGSEGV) << job.error();
+  EXPECT_EQ(job.output(), "by itself 7\n");
+  EXPECT_EQ(occurrences(job.error(), "craton: only rank 0 has the memory that it got by shmat(): "), 1)
+      << job.error();
+}
+
 // ---- Signals that craton run is sent
 
 struct Interruption {

@@ -10,8 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/select.h>
+#include <sys/shm.h>
 #include <unistd.h>
 
 enum { count = 100000 };
@@ -55,6 +57,22 @@ static void mapped_files(const char* name, int fd) {
   numbers = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
   expect("mapped again", sum_of(numbers), all);
   expect("munmap", munmap(numbers, bytes), 0);
+}
+
+/// Of System V.
+static void attached_segments(void) {
+  const int segment = shmget(IPC_PRIVATE, count * sizeof(long), IPC_CREAT | 0600);
+  for (int turn = 1; turn <= 3; ++turn) {
+    long* numbers = shmat(segment, NULL, 0);
+    const long* same = shmat(segment, NULL, SHM_RDONLY);
+    if (turn == 3) expect("shmctl", shmctl(segment, IPC_RMID, NULL), 0);
+#pragma omp parallel for
+    for (int i = 0; i < count; ++i) numbers[i] += i;
+    expect("attached segment", sum_of(numbers), turn * ((long long)count * (count - 1) / 2));
+    expect("attached twice", sum_of(same), turn * ((long long)count * (count - 1) / 2));
+    expect("shmdt", shmdt(numbers) + shmdt(same), 0);
+  }
+  expect("shmat", shmat(-1, NULL, 0) == (void*)-1 && errno == EINVAL, 1);
 }
 
 /// The last thread waits for what the first one writes.
@@ -121,6 +139,7 @@ int main(void) {
   char name[] = "/tmp/craton-files-XXXXXX";
   const int fd = mkstemp(name);
   mapped_files(name, fd);
+  attached_segments();
   waits("poll");
   waits("select");
   waits("epoll");
