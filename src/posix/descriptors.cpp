@@ -23,6 +23,7 @@
 
 #include "base/error.hpp"
 #include "base/kept_errno.hpp"
+#include "base/line_writer.hpp"
 #include "base/signal_section.hpp"
 #include "base/unique_fd.hpp"
 #include "posix/everywhere.hpp"

@@ -41,11 +41,9 @@ T read_change(const std::byte* change) noexcept {
 /// The change may touch memory of the program here, or wait for a lock of the C library's that a thread has
 /// which does so.
 bool needs_memory(Everywhere::Kind kind) noexcept {
-  return kind == Everywhere::Kind::locale || kind == Everywhere::Kind::text_domain ||
-         (kind == Everywhere::Kind::seed && random_state_is_the_programs());
   using Kind = Everywhere::Kind;
-  return kind == Kind::locale || kind == Kind::terminate_handler ||
-         (kind == Kind::seed && random_state_is_the_programs());
+  return kind == Kind::locale || kind == Kind::text_domain || kind == Kind::time_zone ||
+         kind == Kind::terminate_handler || (kind == Kind::seed && random_state_is_the_programs());
 }
 
 /// \param change has room for all that its kind says \returns whether it worked
@@ -60,6 +58,9 @@ bool change_here(SharedProgram& program, Everywhere::Kind kind, const std::byte*
     case Kind::locale:
       return CRATON_REAL(setlocale)(read_change<LocaleChange>(change).category,
                                     reinterpret_cast<const char*>(change + sizeof(LocaleChange))) != nullptr;
+    case Kind::time_zone:
+      set_time_zone_as_told();
+      return true;
     case Kind::terminate_handler:
       set_terminate_handler_as_told(read_change<void (*)()>(change));
       return true;
@@ -154,7 +155,7 @@ Everywhere::Everywhere(SharedProgram& program, fabric::HandlerId handler)
 
 bool Everywhere::make(Kind kind, const void* change, std::size_t bytes) noexcept {
   if (bytes > change_bytes_most) return false;
-  if (kind == Kind::locale) {  // the others will read what the environment says
+  if (kind == Kind::locale || kind == Kind::time_zone) {  // the others will read what the environment says
     guarded(program_, [&] { program_.space().publish(); });
   }
   std::array<std::byte, sizeof(Head) + change_bytes_most> message;

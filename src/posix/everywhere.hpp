@@ -42,6 +42,7 @@ class Everywhere {
     directory,
     file_mask,
     locale,
+    time_zone,
     terminate_handler,
     action,
     seed,
@@ -155,6 +156,8 @@ bool unmap_as_told(const MapChange& change) noexcept;
 /// Likewise for Kind::attach and detach.
 bool attach_as_told(const MapChange& change, std::uint64_t own_node) noexcept;
 bool detach_as_told(const MapChange& change) noexcept;
+/// What they do for Kind::time_zone (results.cpp).
+void set_time_zone_as_told() noexcept;
 /// What they do for Kind::terminate_handler: of the C++ library that the program has (threads.cpp).
 void set_terminate_handler_as_told(void (*handler)()) noexcept;
 /// What they do for Kind::descriptor, a number of rank 0's that now means something else, or nothing

@@ -26,10 +26,12 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/kept_errno.hpp"
 #include "posix/allocation.hpp"
+#include "posix/everywhere.hpp"
 #include "posix/kernel_memory.hpp"
 #include "posix/real.hpp"
 #include "posix/results.hpp"
@@ -227,9 +229,32 @@ time_t normalise(tm* time, time_t (*real)(tm*)) noexcept {
   return moment;
 }
 
+/// The C library has looked at the environment, and may have found another time zone there than the last
+/// time. Those of the other ranks look again only when a call says so, and localtime_r() does not.
+void use_zone() noexcept {
+  share_zones();
+  static std::mutex lock;
+  static std::string told;  // as the environment says it; with its mark, since none is not an empty one
+  craton::posix::Everywhere* const others = craton::posix::everywhere_now();
+  if (others == nullptr) return;
+  const craton::KeptErrno kept;
+  const char* const text = std::getenv("TZ");
+  const std::string now = text == nullptr ? std::string() : std::string("=") + text;
+  {
+    const std::lock_guard guard(lock);
+    if (std::exchange(told, now) == now) return;
+  }
+  others->make(craton::posix::Everywhere::Kind::time_zone, "", 0);
+}
+
 Place users, groups, hosts, services, protocols;
 
 }  // namespace
+
+void craton::posix::set_time_zone_as_told() noexcept {
+  CRATON_REAL(tzset)();
+  share_zones();
+}
 
 extern "C" {
 
@@ -237,7 +262,7 @@ extern "C" {
 
 [[gnu::visibility("default")]] tm* localtime(const time_t* time) noexcept {
   tm* const made = CRATON_REAL(localtime)(time);
-  share_zones();
+  use_zone();
   return time_in_place(made);
 }
 [[gnu::visibility("default")]] tm* gmtime(const time_t* time) noexcept {
@@ -253,7 +278,7 @@ extern "C" {
 }
 [[gnu::visibility("default")]] time_t mktime(tm* time) noexcept {
   const time_t moment = normalise(time, CRATON_REAL(mktime));
-  share_zones();
+  use_zone();
   return moment;
 }
 [[gnu::visibility("default")]] time_t timelocal(tm* time) noexcept {
@@ -267,12 +292,12 @@ extern "C" {
 }
 [[gnu::visibility("default")]] char* ctime(const time_t* time) noexcept {
   char* const made = CRATON_REAL(ctime)(time);
-  share_zones();
+  use_zone();
   return text_in_place(made);
 }
 [[gnu::visibility("default")]] void tzset() noexcept {
   CRATON_REAL(tzset)();
-  share_zones();
+  use_zone();
 }
 
 // ---- Numbers and names

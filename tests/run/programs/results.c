@@ -138,6 +138,26 @@ static void tokens(void) {
   check_int("the end of strtok", strtok(NULL, " ") == NULL);
 }
 
+/// Threads that have looked at the time before see another zone when one thread has chosen it.
+static void change_zones(void) {
+  const time_t moment = 1700000000;
+  static const char* const zones[] = {"ABC-1", "DEF-2", "GHI-4"};
+  int hours = 0;
+  for (int i = 0; i < 4; ++i) {
+    if (i < 3) setenv("TZ", zones[i], 1);
+    if (i == 3) unsetenv("TZ");
+    i == 1 ? (void)localtime(&moment) : tzset();
+#pragma omp parallel reduction(+ : hours)
+    {
+      take_part();
+      struct tm time;
+      localtime_r(&moment, &time);
+      hours += (i + 1) * time.tm_hour;
+    }
+    check_int("localtime_r in another zone", hours);
+  }
+}
+
 static void databases(void) {
   const struct passwd* const user = getpwuid(0);
   check_int("getpwuid", find(user->pw_name, "root"));
@@ -185,6 +205,7 @@ int main(void) {
   domains();
   times();
   tokens();
+  change_zones();
   databases();
   return finish();
 }
