@@ -111,10 +111,12 @@ void set_shared_program(SharedProgram* program) noexcept {
 }
 
 SharedProgram::SharedProgram()
-    : job_(job::Job::join()),
+    // Before the job is joined: what that loads (UCX, PMIx) is not the program's, nor at one address on all
+    // ranks.
+    : image_(libraries_of(Options::from_environment(environ))),
+      job_(job::Job::join()),
       omp_mutexes_(omp_mutexes_of(job_->options())),
       settings_(omp::Settings::from_environment(threads_a_rank(), job_->rank())),
-      image_(libraries_of(job_->options())),
       process_(::getpid()) {
   if (job_->rank() == 0) libraries_of(job_->options()).check(image_.objects());  // told once
   for (const LoadedObject& object : image_.objects()) {

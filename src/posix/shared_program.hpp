@@ -153,10 +153,10 @@ class SharedProgram final : public omp::Platform {
   /// Once. \param what "threads"
   void tell_what_stays(const char* what, const void* function) noexcept;
 
+  const Image image_;
   std::unique_ptr<job::Job> job_;
   const std::uint32_t omp_mutexes_;
   const omp::Settings settings_;
-  const Image image_;
   std::vector<AddressSpan> private_callers_;
   std::vector<AddressSpan> own_code_;  ///< of the objects that share their data, the executable's first
   std::vector<AddressSpan> cpp_library_code_;

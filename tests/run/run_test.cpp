@@ -12,9 +12,11 @@
 #include <ostream>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
+#include "fabric/ucx/ucx.hpp"
 #include "launched_job.hpp"
 #include "shell.hpp"
 
@@ -28,16 +30,19 @@ struct Way {
   int ranks;
   int threads;  ///< of each rank
   bool is_isolated;
+  const char* transport = "tcp";  ///< between nodes
 
+  bool is_over_ucx() const { return std::string_view(transport) == "ucx"; }
   int all_threads() const { return ranks * threads; }
   friend std::ostream& operator<<(std::ostream& out, const Way& way) { return out << way.name(); }
   std::string name() const {
-    return std::to_string(ranks) + "x" + std::to_string(threads) + (is_isolated ? "_isolated" : "");
+    return std::to_string(ranks) + "x" + std::to_string(threads) + (is_isolated ? "_isolated" : "") +
+           (is_over_ucx() ? "_ucx" : "");
   }
   std::vector<std::string> arguments() const {
     std::vector<std::string> words{"--share=auto", "-n", std::to_string(ranks), "--threads",
                                    std::to_string(threads)};
-    if (is_isolated) words.insert(words.end(), {"--isolate-nodes", "--transport", "tcp"});
+    if (is_isolated) words.insert(words.end(), {"--isolate-nodes", "--transport", transport});
     return words;
   }
 };
@@ -129,6 +134,8 @@ class OpenMpPrograms : public testing::TestWithParam<Tested> {};
 
 TEST_P(OpenMpPrograms, SayTheSameOverRanks) {
   const auto& [program, way] = GetParam();
+  if (const auto ucx = fabric::ucx::ucx_availability(); way.is_over_ucx() && !ucx.available())
+    GTEST_SKIP() << ucx.reason_why_not;
   Outcome native;
   {
     const Variables number({"OMP_NUM_THREADS=#"}, way.all_threads());
@@ -168,6 +175,10 @@ std::vector<Tested> tested() {
     }
   }
   all.emplace_back(Program{"threadprivate", "", {}}, Way{1, 4, false});
+  // What UCX loads, each rank elsewhere, is none of the program's.
+  for (const char* const name : {"containers", "environment", "locks", "mappings", "tasks"}) {
+    for (const int ranks : {2, 4}) all.emplace_back(Program{name, "", {}}, Way{ranks, 1, true, "ucx"});
+  }
   return all;
 }
 

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "fabric/ucx/ucx.hpp"
 #include "launched_job.hpp"
 #include "shell.hpp"
 
@@ -31,6 +32,7 @@ struct ThreadsWay {
   int ranks;
   std::vector<std::string> words;
 
+  bool is_over_ucx() const { return name.ends_with("_ucx"); }
   friend std::ostream& operator<<(std::ostream& out, const ThreadsWay& way) { return out << way.name; }
 };
 const std::vector<ThreadsWay> threads_ways{
@@ -40,6 +42,10 @@ const std::vector<ThreadsWay> threads_ways{
     {"4", 4, {"-n", "4"}},
     {"2_isolated", 2, {"-n", "2", "--isolate-nodes"}},
     {"4_isolated", 4, {"-n", "4", "--isolate-nodes", "--transport", "tcp"}},
+};
+const std::vector<ThreadsWay> ucx_ways{
+    {"2_ucx", 2, {"-n", "2", "--isolate-nodes", "--transport", "ucx"}},
+    {"4_ucx", 4, {"-n", "4", "--isolate-nodes", "--transport", "ucx"}},
 };
 
 std::vector<std::string> command_of(const ThreadsWay& way, const std::vector<std::string>& program) {
@@ -67,6 +73,8 @@ class ThreadPrograms : public testing::TestWithParam<std::tuple<std::string, Thr
 
 TEST_P(ThreadPrograms, SayTheSameOverRanks) {
   const auto& [program, way] = GetParam();
+  if (const auto ucx = fabric::ucx::ucx_availability(); way.is_over_ucx() && !ucx.available())
+    GTEST_SKIP() << ucx.reason_why_not;
   const std::string native = output_of("timeout 100 '" + job::program(program) + "' argument 2>/dev/null");
   LaunchedJob job(command_of(way, {program, "argument"}));
   EXPECT_EQ(job::finish_clean(job), 0);
@@ -91,6 +99,10 @@ std::vector<std::tuple<std::string, ThreadsWay>> tested_threads() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Run, ThreadPrograms, testing::ValuesIn(tested_threads()), name_of_threads);
+// What UCX loads, each rank elsewhere, is none of the program's.
+INSTANTIATE_TEST_SUITE_P(Ucx, ThreadPrograms,
+                         testing::Combine(testing::Values("basics", "patterns"), testing::ValuesIn(ucx_ways)),
+                         name_of_threads);
 
 // ---- How they end
 

@@ -15,6 +15,7 @@
 #include "base/assert.hpp"
 #include "base/error.hpp"
 #include "base/ring_log.hpp"
+#include "base/signals_blocked.hpp"
 
 namespace craton::fabric::ucx {
 
@@ -75,6 +76,7 @@ UcxTransport::UcxTransport(Rank rank, Rank size, const JobSecret& secret, Transp
   CRATON_ASSERT(rank < size);
   CRATON_ASSERT(size <= max_ranks);
   for (Rank peer = 0; peer < size; ++peer) peers_.push_back(std::make_unique<Peer>(*this, peer));
+  const SignalsBlocked blocked;  // for the threads that UCX starts
   try {
     open_context(options);
     open_workers();
