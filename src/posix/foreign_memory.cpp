@@ -129,11 +129,14 @@ void explain(std::uintptr_t address) noexcept {
 }
 
 void explain_and_die(int signal, siginfo_t* information, void* /*context*/) {
-  if (information->si_code > 0) explain(reinterpret_cast<std::uintptr_t>(information->si_addr));
+  const bool sent = information->si_code <= 0;
+  if (!sent) explain(reinterpret_cast<std::uintptr_t>(information->si_addr));
   // The access is made again when this returns, and the process dies of it as it would have.
   struct sigaction usual {};
   usual.sa_handler = SIG_DFL;
   vm::exchange_next_action(signal, &usual, nullptr);
+  // Of what somebody has sent there is no access.
+  if (sent) ::raise(signal);
 }
 
 struct sigaction explanation() noexcept {

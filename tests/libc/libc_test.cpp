@@ -99,6 +99,8 @@ std::string name_of(const testing::TestParamInfo<std::tuple<Case, bool>>& info) 
 }
 
 constexpr const char* aborted = "died: aborted (SIGABRT)";
+constexpr const char* segmentation_fault = "died: segmentation fault (SIGSEGV)";
+constexpr const char* bus_error = "died: bus error (SIGBUS)";
 
 INSTANTIATE_TEST_SUITE_P(
     Calls, SharedProgram,
@@ -116,7 +118,11 @@ INSTANTIATE_TEST_SUITE_P(
                                      Case{"ends", "exit-1"}, Case{"ends", "thread7"}, Case{"ends", "_exit8"},
                                      Case{"ends", "_exit0"}, Case{"ends", "_Exit9"}, Case{"ends", "quick10"},
                                      Case{"main_leaves"}, Case{"ends", "abort", aborted},
-                                     Case{"ends", "segv", "died: segmentation fault (SIGSEGV)"},
+                                     Case{"ends", "segv", segmentation_fault},
+                                     Case{"ends", "raise-segv", segmentation_fault},
+                                     Case{"ends", "queue-segv", segmentation_fault},
+                                     Case{"ends", "handled-segv", segmentation_fault},
+                                     Case{"ends", "kill-bus", bus_error}, Case{"ends", "ignored-bus"},
                                      Case{"ends", "term", "died: terminated (SIGTERM)"},
                                      Case{"ends", "kill", "died: killed (SIGKILL)"},
                                      Case{"cpp_streams", "throw", aborted}),
@@ -167,7 +173,9 @@ INSTANTIATE_TEST_SUITE_P(
                                      Case{"region_ends_openmp", "_exit4"},
                                      Case{"region_ends_openmp", "first-exit5"},
                                      Case{"region_ends_openmp", "first-_exit6"},
-                                     Case{"region_ends_openmp", "abort", aborted}),
+                                     Case{"region_ends_openmp", "abort", aborted},
+                                     Case{"region_ends_openmp", "raise-segv", segmentation_fault},
+                                     Case{"region_ends_openmp", "thread-bus", bus_error}),
                      testing::Bool()),
     name_of);
 INSTANTIATE_TEST_SUITE_P(RegionsOfOneNode, SharedProgram,

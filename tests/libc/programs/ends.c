@@ -16,6 +16,13 @@ static void at_exit_two(void) {
 static void* exit_from_thread(void* status) {
   exit((int)(long)status);
 }
+/* As crash handlers do. */
+static void say_and_die(int number) {
+  static const char text[] = "in a handler\n";
+  if (write(STDOUT_FILENO, text, sizeof text - 1) < 0) _exit(98);
+  signal(number, SIG_DFL);
+  raise(number);
+}
 __attribute__((destructor)) static void destructor(void) {
   printf("destructor\n");
 }
@@ -47,5 +54,19 @@ int main(int count, char** words) {
   }
   if (strcmp(how, "term") == 0) raise(SIGTERM);
   if (strcmp(how, "kill") == 0) raise(SIGKILL);
+  if (strcmp(how, "raise-segv") == 0) raise(SIGSEGV);
+  if (strcmp(how, "kill-bus") == 0) kill(getpid(), SIGBUS);
+  if (strcmp(how, "queue-segv") == 0) sigqueue(getpid(), SIGSEGV, (union sigval){.sival_int = 1});
+  if (strcmp(how, "handled-segv") == 0) {
+    signal(SIGSEGV, &say_and_die);
+    raise(SIGSEGV);
+  }
+  if (strcmp(how, "ignored-bus") == 0) {
+    signal(SIGBUS, SIG_IGN);
+    raise(SIGBUS);
+    return 11;
+  }
+  if (strcmp(how, "kill-bus") == 0 || strcmp(how, "queue-segv") == 0)
+    for (;;) pause(); /* another thread may be the one that takes it */
   return 99;
 }

@@ -1,6 +1,7 @@
 /* region_ends HOW: the last thread of a region ends the program in the middle of it, while the others wait.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,8 @@ int main(int count, char** words) {
       if (strcmp(how, "first-exit5") == 0) exit(5);
       if (strcmp(how, "first-_exit6") == 0) _exit(6);
       if (strcmp(how, "abort") == 0) abort();
+      if (strcmp(how, "raise-segv") == 0) raise(SIGSEGV);
+      if (strcmp(how, "thread-bus") == 0) pthread_kill(pthread_self(), SIGBUS);
     }
 #pragma omp barrier
   }
