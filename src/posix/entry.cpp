@@ -134,7 +134,7 @@ void skip_addresses() noexcept {
     make_cpp_streams();
     auto* const program = new SharedProgram;  // to the end of the process
     ::at_quick_exit(&at_quick_exit_handler);
-    craton::posix::unbind_runtime_libraries(program->image());
+    craton::posix::take_over_runtime_libraries(program->image());
     craton::posix::set_shared_program(program);
     craton::posix::start_monitor(*program);
     craton::posix::find_fortran_library(start_arguments.argc, start_arguments.argv);

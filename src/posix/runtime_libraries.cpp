@@ -20,13 +20,16 @@ namespace craton::posix {
 
 namespace {
 
-/// What the loader has bound in an object, and by which names.
+using Destructor = void (*)();
+
+/// What the loader has bound in an object, by which names, and what it will call at the end.
 struct Bindings {
   std::uintptr_t base = 0;
   std::span<const ElfW(Rela)> calls;
   std::span<const ElfW(Rela)> others;
   const ElfW(Sym) * symbols = nullptr;
   const char* names = nullptr;
+  std::span<Destructor> destructors;
   AddressSpan read_only{};  ///< after relocation
 };
 
@@ -44,6 +47,8 @@ Bindings bindings_of(const dl_phdr_info& info) {
   const ElfW(Rela)* others = nullptr;
   std::size_t bytes_of_calls = 0;
   std::size_t bytes_of_others = 0;
+  Destructor* destructors = nullptr;
+  std::size_t bytes_of_destructors = 0;
   for (; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
     const std::uintptr_t value = entry->d_un.d_val;
     if (entry->d_tag == DT_SYMTAB) found.symbols = reinterpret_cast<const ElfW(Sym)*>(value);
@@ -52,9 +57,13 @@ Bindings bindings_of(const dl_phdr_info& info) {
     if (entry->d_tag == DT_PLTRELSZ) bytes_of_calls = value;
     if (entry->d_tag == DT_RELA) others = reinterpret_cast<const ElfW(Rela)*>(value);
     if (entry->d_tag == DT_RELASZ) bytes_of_others = value;
+    // Not relocated.
+    if (entry->d_tag == DT_FINI_ARRAY) destructors = reinterpret_cast<Destructor*>(found.base + value);
+    if (entry->d_tag == DT_FINI_ARRAYSZ) bytes_of_destructors = value;
   }
   if (calls != nullptr) found.calls = {calls, bytes_of_calls / sizeof *calls};
   if (others != nullptr) found.others = {others, bytes_of_others / sizeof *others};
+  if (destructors != nullptr) found.destructors = {destructors, bytes_of_destructors / sizeof *destructors};
   return found;
 }
 
@@ -78,6 +87,8 @@ void unbind(const Bindings& object, std::span<const ElfW(Rela)> relocations, con
   }
 }
 
+void destroy_nothing() {}
+
 void protect(const AddressSpan& span, int protection) {
   if (span.begin < span.end &&
       ::mprotect(reinterpret_cast<void*>(span.begin), span.end - span.begin, protection) != 0)
@@ -86,7 +97,7 @@ void protect(const AddressSpan& span, int protection) {
 
 }  // namespace
 
-void unbind_runtime_libraries(const Image& image) {
+void take_over_runtime_libraries(const Image& image) {
   std::vector<Bindings> loaded;
   struct Collecting {
     const Image& image;
@@ -101,12 +112,14 @@ void unbind_runtime_libraries(const Image& image) {
         return 0;
       },
       &collecting);
-  const LoadedObject* const ours = image.object_of(reinterpret_cast<const void*>(&unbind_runtime_libraries));
+  const LoadedObject* const ours =
+      image.object_of(reinterpret_cast<const void*>(&take_over_runtime_libraries));
   for (const Bindings& object : loaded) {
     if (object.symbols == nullptr || object.names == nullptr) continue;
     protect(object.read_only, PROT_READ | PROT_WRITE);
     unbind(object, object.calls, *ours);
     unbind(object, object.others, *ours);
+    std::fill(object.destructors.begin(), object.destructors.end(), &destroy_nothing);
     protect(object.read_only, PROT_READ);
   }
 }

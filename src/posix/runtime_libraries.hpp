@@ -9,11 +9,12 @@
 
 namespace craton::posix {
 
-/// The loader has bound the calls of what was loaded since `image` to what this library is for the program;
-/// from now on they are the C library's, as the runtime's own are: what such a library allocates, its
-/// messages, threads and descriptors are one process's. Before anything is the program's; what the libraries
-/// have from our functions until then is the C library's as well. Other threads may call them meanwhile.
-/// \throws Error where their tables cannot be written
-void unbind_runtime_libraries(const Image& image);
+/// Of what was loaded since `image`. The loader has bound its calls to what this library is for the program;
+/// from now on they are the C library's, as the runtime's own are: what such a library allocates, its threads
+/// and descriptors are one process's. And exit() would call its destructors when those of the program's
+/// libraries have run, before the job ends, for which it is needed: nobody calls them. Before anything is the
+/// program's; what the libraries have had from our functions until then is the C library's as well. Other
+/// threads may call them meanwhile. \throws Error where their tables cannot be written
+void take_over_runtime_libraries(const Image& image);
 
 }  // namespace craton::posix

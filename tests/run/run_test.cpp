@@ -184,6 +184,17 @@ std::vector<Tested> tested() {
 
 INSTANTIATE_TEST_SUITE_P(Run, OpenMpPrograms, testing::ValuesIn(tested()), name_of);
 
+/// exit() ends the libraries of a program before the job has ended, for which UCX is needed. Whether they
+/// meet is a matter of time: of one run in twelve.
+TEST(OverUcx, TheJobEndsAfterTheProgram) {
+  if (const auto ucx = fabric::ucx::ucx_availability(); !ucx.available()) GTEST_SKIP() << ucx.reason_why_not;
+  for (int run = 0; run < 30; ++run) {
+    LaunchedJob job(
+        {"--share=yes", "-n", "2", "--isolate-nodes", "--transport", "ucx", "--", job::program("statics")});
+    ASSERT_EQ(job::finish_clean(job), 0) << "run " << run << ": " << job.error();
+  }
+}
+
 }  // namespace
 
 }  // namespace craton
