@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <system_error>
 #include <utility>
 
 #include "base/error.hpp"
@@ -29,8 +30,13 @@ Heartbeat::Heartbeat(fabric::Fabric& fabric, coherence::LeaseRelease& protocol, 
       acquired_seen_(fabric.size(), 0) {
   if (interval_ns_ == 0 || fabric_.size() == 1) return;
   protocol_.set_releaser(*this);
-  const SignalsBlocked blocked;
-  thread_ = std::thread([this]() noexcept { run(); });
+  try {
+    const SignalsBlocked blocked;
+    thread_ = std::thread([this]() noexcept { run(); });
+  } catch (const std::system_error& failure) {
+    throw Error::from_errno("cannot start the thread of the heartbeat", failure.code().value(),
+                            "ulimit -u, ulimit -d");
+  }
 }
 
 void Heartbeat::set_also(Also also, void* context) noexcept {

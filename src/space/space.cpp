@@ -9,12 +9,14 @@
 #include <bit>
 #include <cstring>
 #include <exception>
+#include <system_error>
 #include <utility>
 
 #include "base/assert.hpp"
 #include "base/error.hpp"
 #include "base/events.hpp"
 #include "base/fingerprint.hpp"
+#include "base/line_writer.hpp"
 #include "base/processors.hpp"
 #include "base/signals_blocked.hpp"
 #include "fabric/lost_peer.hpp"
@@ -163,11 +165,19 @@ void Space::start_service(void* self) noexcept {
   auto& space = *static_cast<Space*>(self);
   const std::lock_guard lock(space.service_lock_);
   if (space.service_ended_) return;
-  const SignalsBlocked blocked;
-  space.service_ = std::thread([&space]() noexcept {
-    use_all_processors();
-    space.exclusive_.serve();
-  });
+  try {
+    const SignalsBlocked blocked;
+    space.service_ = std::thread([&space]() noexcept {
+      use_all_processors();
+      space.exclusive_.serve();
+    });
+  } catch (const std::system_error& failure) {
+    const Error error = Error::from_errno("cannot start the thread that serves strong blocks",
+                                          failure.code().value(), "ulimit -u, ulimit -d");
+    // Whoever needs it waits in a fault, here or on another rank: nobody could be told of it but by this.
+    write_fully(STDERR_FILENO, fmt::format("craton: rank {}: {}\n", space.fabric_.rank(), error.what()));
+    ::_exit(1);
+  }
 }
 
 void Space::end_service() {

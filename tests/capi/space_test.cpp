@@ -81,6 +81,22 @@ TEST(Barrier, SaysOfEachCallThatARankIsLost) {
   EXPECT_EQ(job.leftovers(), "");
 }
 
+TEST(Threads, ThatCannotBeMadeAreAnErrorOfOpening) {
+  LaunchedJob job({"-n", "2", "--", job::program("space_threadless"), "open"});
+  EXPECT_EQ(job.finish(), 0) << job.error();
+  EXPECT_EQ(job.output(), "ok\nok\n");
+}
+
+TEST(Threads, ThatCannotBeMadeLaterEndTheJobInALine) {
+  LaunchedJob job({"-n", "2", "--", job::program("space_threadless"), "strong"});
+  EXPECT_EQ(job.finish(), 1) << job.error();
+  EXPECT_EQ(job.output(), "");
+  EXPECT_NE(job.error().find(": cannot start the thread that serves strong blocks: "), std::string::npos)
+      << job.error();
+  EXPECT_NE(job.error().find("ulimit -u"), std::string::npos) << job.error();
+  EXPECT_EQ(job.error().find("terminate called"), std::string::npos) << job.error();
+}
+
 TEST(Example, HeatIsKept) {
   LaunchedJob job({"-n", "3", "--isolate-nodes", "--races", "report", "--", CRATON_HEAT, "9000", "50"});
   EXPECT_EQ(job.finish(), 0) << job.error();
