@@ -37,6 +37,10 @@ craton_status guarded(Action&& action) noexcept {
 /// Between craton_init and craton_finalize, else null.
 job::Job* current_job() noexcept;
 
+/// The same, for what a rank does with others. \param function in which a forked child is refused \throws
+/// Error not_supported
+job::Job* job_of_this_process(const char* function);
+
 /// For craton_finalize. Collective, if there is a space; after it nothing may be done with it. \returns it,
 /// to be destroyed after the job has ended \throws Error
 OpenSpace* close_space();

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "capi/calls.hpp"
+#include "vm/process_mark.hpp"
 
 namespace {
 
@@ -56,6 +57,17 @@ Job* current_job() noexcept {
   return current.load(std::memory_order_acquire);
 }
 
+Job* job_of_this_process(const char* function) {
+  Job* const job = current_job();
+  if (job == nullptr || vm::process_mark() != 0) return job;
+  throw Error(ErrorCode::not_supported,
+              {.asked = std::string("cannot call ") + function,
+               .happened = "this process was forked from a rank, and is none: what it did would be done in "
+                           "its parent's name",
+               .limit = {},
+               .remedy = "start another program by exec, or call it in the parent"});
+}
+
 }  // namespace craton::capi
 
 craton_status craton_init(void) {
@@ -67,6 +79,7 @@ craton_status craton_init(void) {
           "cannot initialise Craton: craton_init has been called before in this process, and a process "
           "joins its job once");
     }
+    craton::vm::mark_process();
     current.store(Job::join().release(), std::memory_order_release);
     was_initialised = true;
     return CRATON_OK;
@@ -76,7 +89,7 @@ craton_status craton_init(void) {
 craton_status craton_finalize(void) {
   return guarded([] {
     const std::lock_guard lock(life_lock);
-    Job* const job = current.load(std::memory_order_acquire);
+    Job* const job = craton::capi::job_of_this_process("craton_finalize");
     if (job == nullptr) return not_initialised("craton_finalize");
     craton::capi::OpenSpace* const space = craton::capi::close_space();
     job->finalize();
@@ -119,7 +132,7 @@ int craton_node_of(int rank) {
 
 craton_status craton_barrier(void) {
   return guarded([] {
-    Job* const job = current.load(std::memory_order_acquire);
+    Job* const job = craton::capi::job_of_this_process("craton_barrier");
     if (job == nullptr) return not_initialised("craton_barrier");
     const std::unique_lock lock(barrier_lock, std::try_to_lock);
     if (!lock.owns_lock()) {

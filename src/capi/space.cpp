@@ -18,7 +18,6 @@
 #include "capi/open_space.hpp"
 #include "space/statistics.hpp"
 #include "vm/mechanism.hpp"
-#include "vm/process_mark.hpp"
 #include "vm/thread_scope.hpp"
 
 namespace {
@@ -43,17 +42,11 @@ template <typename Action>
 craton_status with_space(const char* function, Action&& action) noexcept {
   return guarded([&] {
     OpenSpace* const space = opened.load(std::memory_order_acquire);
+    const craton::job::Job* const job = craton::capi::job_of_this_process(function);
     if (space == nullptr) {
-      if (craton::capi::current_job() == nullptr) return craton::capi::not_initialised(function);
+      if (job == nullptr) return craton::capi::not_initialised(function);
       refuse(std::string("cannot call ") + function, "the coherent space is not open",
              "call craton_space_open first");
-    }
-    if (craton::vm::process_mark() == 0) {
-      throw Error(ErrorCode::not_supported,
-                  {.asked = std::string("cannot call ") + function,
-                   .happened = "this process was forked from a rank, and has nothing of the coherent space",
-                   .limit = {},
-                   .remedy = "start another program by exec, or use the space in the parent"});
     }
     action(*space);
     return CRATON_OK;
@@ -210,12 +203,6 @@ namespace craton::capi {
 OpenSpace* close_space() {
   OpenSpace* const space = opened.load(std::memory_order_acquire);
   if (space == nullptr) return nullptr;
-  if (vm::process_mark() == 0) {
-    throw Error(ErrorCode::not_supported, {.asked = "cannot leave the job",
-                                           .happened = "this process was forked from a rank, and is none",
-                                           .limit = {},
-                                           .remedy = "call craton_finalize in the parent"});
-  }
   space->close();
   opened.store(nullptr, std::memory_order_release);
   return space;
@@ -232,7 +219,7 @@ void destroy_space(OpenSpace* space) noexcept {
 craton_status craton_space_open(const craton_space_options* options) {
   return guarded([options] {
     const std::lock_guard lock(open_lock);
-    craton::job::Job* const job = craton::capi::current_job();
+    craton::job::Job* const job = craton::capi::job_of_this_process("craton_space_open");
     if (job == nullptr) return craton::capi::not_initialised("craton_space_open");
     if (opened.load() != nullptr) refuse("cannot open the coherent space", "it is open");
     craton_space_options asked = CRATON_SPACE_OPTIONS_INIT;

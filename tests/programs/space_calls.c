@@ -329,6 +329,7 @@ static void fork_off(void) {
     checks_failed = 0;
     FAILS(craton_space_barrier(0), CRATON_NOT_SUPPORTED, "forked");
     FAILS(craton_mutex_lock(0), CRATON_NOT_SUPPORTED, "forked");
+    FAILS(craton_barrier(), CRATON_NOT_SUPPORTED, "forked");
     CHECK(craton_alloc(1) == NULL);
     FAILS(craton_finalize(), CRATON_NOT_SUPPORTED, "forked");
     _exit(checks_failed);

@@ -1,5 +1,9 @@
 /* Calls in the wrong state and out of range return what craton.h says. Prints "ok" if they do. */
+#define _DEFAULT_SOURCE
+#include <craton/space.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "rank.h"
 
@@ -11,6 +15,22 @@ static int checks_failed = 0;
       ++checks_failed;                                            \
     }                                                             \
   } while (0)
+
+/* It has no part in the job, which goes on. */
+static void check_child(void) {
+  const pid_t child = fork();
+  if (child == 0) {
+    checks_failed = 0;
+    CHECK(craton_barrier() == CRATON_NOT_SUPPORTED);
+    CHECK(strstr(craton_last_error(), "forked") != NULL);
+    CHECK(craton_space_open(NULL) == CRATON_NOT_SUPPORTED);
+    CHECK(craton_finalize() == CRATON_NOT_SUPPORTED);
+    _exit(checks_failed);
+  }
+  int status = -1;
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+}
 
 int main(void) {
   CHECK(craton_initialized() == 0);
@@ -32,6 +52,8 @@ int main(void) {
   CHECK(craton_node_of(-1) == -1);
   CHECK(craton_node_of(craton_size()) == -1);
   CHECK(strstr(craton_last_error(), "the job has ranks 0 to") != NULL);
+  CHECK(craton_barrier() == CRATON_OK);
+  check_child();
   CHECK(craton_barrier() == CRATON_OK);
   CHECK(craton_finalize() == CRATON_OK);
   CHECK(craton_initialized() == 0);
