@@ -19,6 +19,13 @@ constexpr std::uint64_t tebi = std::uint64_t{mebi} * mebi;
 constexpr std::uint64_t between_bytes = std::uint64_t{1024} * mebi;
 /// Of a rank by itself, at least: its streams, what watches the others, its own memory.
 constexpr std::uint64_t own_files = 16;
+/// That a program has without libraries of its own: two heaps, the stacks, the order of atomics on them, its
+/// data.
+constexpr std::uint64_t segments = 5;
+constexpr std::uint64_t files_of_segments = 4 * segments - 2;  ///< stacks have two, the others four
+/// What several ranks agree by, and what neighbours hand each other while the program starts.
+constexpr std::uint64_t files_of_several = 3;
+constexpr std::uint64_t files_of_neighbours = 1;
 
 }  // namespace
 
@@ -49,8 +56,11 @@ std::uint64_t SharedJob::file_bytes() const noexcept {
 
 std::uint64_t SharedJob::open_files() const noexcept {
   const std::uint64_t others_here = neighbours - 1;
-  return own_files + 2 * others_here +
-         (ranks - neighbours);  // a socket and a wake-up each; a connection each
+  // A socket and a wake-up each; a connection each.
+  const std::uint64_t any = own_files + 2 * others_here + (ranks - neighbours);
+  if (!shares_program) return any;
+  return any + files_of_segments + segments * guard_files + (ranks > 1 ? files_of_several : 0) +
+         (neighbours > 1 ? files_of_neighbours : 0);
 }
 
 }  // namespace craton::posix

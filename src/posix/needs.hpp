@@ -37,6 +37,8 @@ struct SharedJob {
   std::uint64_t heap_bytes;
   std::uint64_t stack_bytes;    ///< StackSizes::part_bytes
   fabric::Rank neighbours = 1;  ///< the most ranks of one node
+  bool shares_program = true;   ///< not only what it asks for itself
+  unsigned guard_files = 0;     ///< of each segment, as userfaultfd has them
 
   /// The addresses that heap and stacks have on all ranks.
   std::uint64_t space_bytes() const noexcept;

@@ -92,6 +92,7 @@ UserfaultfdPageTable::UserfaultfdPageTable(const SegmentMemory& memory, Userfaul
   const int fd = open_userfaultfd();
   const std::string asked = fmt::format("cannot guard segment \"{}\" with userfaultfd", memory.name());
   const char* const remedy = "choose the mechanism mprotect; craton info says what this machine allows";
+  if (fd == -EMFILE || fd == -ENFILE) throw Error::from_errno(asked, -fd, "ulimit -n; sysctl fs.file-max");
   if (fd < 0) throw Error::from_errno(asked, -fd, "craton info", remedy);
   fd_.reset(fd);
   // As it was made, the view allows nothing at all; only once it is guarded do page table entries decide.

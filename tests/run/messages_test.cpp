@@ -221,8 +221,8 @@ TEST(Limits, OfTheProcessAreNamed) {
   }
   const Limit descriptors(RLIMIT_NOFILE, 64);
   expect_refused(
-      command({"-n", "30"}, {job::program("stray_reduction")}),
-      {"craton: cannot run 30 ranks on one host: each needs at least 74 open files, and may have 64 "
+      command({"-n", "30", "--vm-mechanism=mprotect"}, {job::program("stray_reduction")}),
+      {"craton: cannot run 30 ranks on one host: each needs at least 96 open files, and may have 64 "
        "(ulimit -n); start fewer, or name more hosts with --host\n"});
 }
 

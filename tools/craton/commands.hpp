@@ -39,7 +39,7 @@ Sharing inspect_command(const Options& options, const std::string& program, bool
 void share_program(const Options& options, job::LaunchRequest& launch);
 
 /// Refuses more ranks on a host than can reach each other. \throws Error out_of_resources
-void check_ranks(const Options& options, const std::vector<job::Placement>& placements);
+void check_ranks(const Options& options, const std::vector<job::Placement>& placements, Sharing sharing);
 
 /// `craton _node`: the daemon of one host, started by run_main; speaks over its standard input and output.
 /// \param input a descriptor that rank 0 reads; negative: what run_main sends

@@ -29,7 +29,7 @@ int run_main(const RunRequest& request) {
   launch.placements = job::place_ranks(ranks, job::split_hosts(options.text(Option::host)),
                                        static_cast<fabric::Rank>(options.integer(Option::ranks_per_node)));
   if (sharing == Sharing::own_interface || sharing == Sharing::program_memory)
-    check_ranks(options, launch.placements);
+    check_ranks(options, launch.placements, sharing);
   if (sharing == Sharing::program_memory) share_program(options, launch);
   for (const std::string& variable : options.rank_environment()) {
     const std::size_t equals = variable.find('=');

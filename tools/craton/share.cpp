@@ -22,6 +22,7 @@
 #include "job/program.hpp"
 #include "omp/settings.hpp"
 #include "posix/needs.hpp"
+#include "vm/mechanism.hpp"
 
 namespace craton::tools {
 
@@ -114,6 +115,13 @@ std::uint64_t files_of_a_host() {
   return std::ifstream("/proc/sys/fs/file-max") >> most ? most : job::unlimited;
 }
 
+/// Of each segment, on this host; other hosts are most likely the same.
+unsigned guard_files(const Options& options) {
+  if (options.text(Option::vm_mechanism) == vm::name_of(vm::Mechanism::mprotect)) return 0;
+  const vm::Mechanisms there = vm::probe();
+  return there.userfaultfd ? 1U + (there.abilities.vector_zap ? 1U : 0U) : 0U;
+}
+
 [[noreturn]] void refuse_size(const posix::SharedJob& job, std::string happened, std::string limit,
                               std::string remedy) {
   const std::string on_one_host =
@@ -185,8 +193,10 @@ Sharing inspect_command(const Options& options, const std::string& program, bool
   return Sharing::one_rank;
 }
 
-void check_ranks(const Options& options, const std::vector<job::Placement>& placements) {
-  const posix::SharedJob job = job_of(options, placements);
+void check_ranks(const Options& options, const std::vector<job::Placement>& placements, Sharing sharing) {
+  posix::SharedJob job = job_of(options, placements);
+  job.shares_program = sharing == Sharing::program_memory;
+  job.guard_files = guard_files(options);
   const fabric::Rank here = most_on_a_host(placements);
   const auto refuse_number = [&](std::string happened, std::string limit) {
     throw Error(ErrorCode::out_of_resources, {.asked = fmt::format("cannot run {} ranks on one host", here),
