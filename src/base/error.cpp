@@ -49,6 +49,7 @@ ErrorCode code_of_errno(int errno_value) {
     case EMFILE:
     case ENFILE:
     case ENOSPC:
+    case EFBIG:
     case EAGAIN:
     case ENOBUFS:
       return ErrorCode::out_of_resources;

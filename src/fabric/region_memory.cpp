@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -75,8 +76,11 @@ RegionMemory::RegionMemory(const std::string& name, std::size_t bytes) : bytes_(
   fd_.reset(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd_)
     throw Error::from_errno("cannot create a memfd for region memory \"" + name + "\"", errno, "ulimit -n");
-  if (::ftruncate(fd_.get(), static_cast<off_t>(whole_pages(bytes))) != 0) {
-    const int error = errno;
+  // Beyond the limit ftruncate() sends a signal that ends the process.
+  rlimit limit{};
+  const bool is_allowed = ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || whole_pages(bytes) <= limit.rlim_cur;
+  if (!is_allowed || ::ftruncate(fd_.get(), static_cast<off_t>(whole_pages(bytes))) != 0) {
+    const int error = is_allowed ? errno : EFBIG;
     throw Error::from_errno(fmt::format("cannot size region memory \"{}\" to {} bytes", name, bytes), error,
                             "free -b; sysctl vm.overcommit_memory; ulimit -f", "ask for less");
   }

@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   const int strong = argc == 2 && strcmp(argv[1], "strong") == 0;
   craton_segment_options segment = CRATON_SEGMENT_OPTIONS_INIT;
   void* data = NULL;
+  void* written = NULL;
   must(craton_init(), "craton_init");
   if (!strong) {
     refuse_threads();
@@ -33,11 +34,14 @@ int main(int argc, char** argv) {
   segment.bytes = 4096;
   segment.strength = CRATON_STRENGTH_STRONG;
   must(craton_segment_create(&segment, &data), "craton_segment_create");
+  segment.strength = CRATON_STRENGTH_RELEASE;
+  must(craton_segment_create(&segment, &written), "craton_segment_create");
   must(craton_space_barrier(0), "craton_space_barrier");
   refuse_threads();
-  for (int i = 0; i < 1000; ++i) {
+  /* Who gives up the block has to publish first what it has written elsewhere. */
+  for (int i = 0; i < 1000000; ++i) {
+    ((volatile char*)written)[craton_rank()] = (char)i;
     must(craton_atomic_fetch_add64(data, 1, NULL), "craton_atomic_fetch_add64");
-    must(craton_space_barrier(0), "craton_space_barrier");
   }
   puts("never needed");
   return 0;
