@@ -121,11 +121,14 @@ typedef enum craton_strength {
   CRATON_STRENGTH_AUTOMATIC = 2 /**< strong from a craton_atomic call on it until none has come for 0.1 s */
 } craton_strength;
 
+/** The longest name of a segment, without its zero. */
+#define CRATON_SEGMENT_NAME_MAX 200
+
 /** Start from CRATON_SEGMENT_OPTIONS_INIT, which holds the defaults that are named here. */
 /* NOLINTNEXTLINE(readability-identifier-naming) */
 typedef struct craton_segment_options {
   size_t size;        /**< sizeof(craton_segment_options): later versions add fields at the end */
-  const char* name;   /**< for reports; NULL: "segment" */
+  const char* name;   /**< for reports, of up to CRATON_SEGMENT_NAME_MAX bytes; NULL: "segment" */
   size_t bytes;       /**< rounded up to whole blocks; 0, which must be changed */
   size_t block_bytes; /**< what is sent at once; whole pages, 4 KiB to 4 MiB; 4096 */
   craton_home home;

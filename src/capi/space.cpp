@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/error.hpp"
@@ -94,6 +95,16 @@ craton::space::SegmentOptions segment_options(const craton_segment_options& aske
   constexpr std::uint64_t lease_most = std::uint64_t{1} << 32U;
   if (asked.lease < 1 || asked.lease > lease_most) {
     refuse("cannot make a segment", fmt::format("lease is {}, and not 1 to {}", asked.lease, lease_most));
+  }
+  constexpr std::uint64_t bytes_most = std::uint64_t{1} << 47U;  // what a process can address
+  if (asked.bytes > bytes_most) {
+    refuse("cannot make a segment",
+           fmt::format("bytes is {}, and addresses are no more than {}", asked.bytes, bytes_most));
+  }
+  // The kernel's names of memory have a limit too, and get more than this one.
+  if (asked.name != nullptr && ::strnlen(asked.name, CRATON_SEGMENT_NAME_MAX + 1) > CRATON_SEGMENT_NAME_MAX) {
+    refuse("cannot make a segment", fmt::format("its name begins with \"{}\" and has more than {} bytes",
+                                                std::string_view(asked.name, 20), CRATON_SEGMENT_NAME_MAX));
   }
   craton::space::SegmentOptions options;
   if (asked.name != nullptr) options.name = asked.name;

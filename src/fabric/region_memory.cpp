@@ -73,7 +73,9 @@ RegionMemory::RegionMemory(const std::string& name, std::size_t bytes) : bytes_(
     data_ = process_memory(bytes);
     return;
   }
-  fd_.reset(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  // The kernel takes up to 249 bytes; a segment of a program's data has its library's name, of up to 255.
+  constexpr std::size_t name_bytes_most = 240;
+  fd_.reset(::memfd_create(name.substr(0, name_bytes_most).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd_)
     throw Error::from_errno("cannot create a memfd for region memory \"" + name + "\"", errno, "ulimit -n");
   // Beyond the limit ftruncate() sends a signal that ends the process.

@@ -3,6 +3,7 @@
 #define _DEFAULT_SOURCE
 #include <craton/space.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -63,6 +64,27 @@ static void opening(void) {
   FAILS(craton_space_open(NULL), CRATON_INVALID_ARGUMENT, "open");
 }
 
+/* Of sizes, names, and of the process, on all ranks. */
+static void limits(craton_segment_options options) {
+  void* data = NULL;
+  static char name[CRATON_SEGMENT_NAME_MAX + 2];
+  memset(name, 'n', CRATON_SEGMENT_NAME_MAX + 1);
+  options.name = name;
+  FAILS(craton_segment_create(&options, &data), CRATON_INVALID_ARGUMENT, "has more than 200 bytes");
+  name[CRATON_SEGMENT_NAME_MAX] = 0;
+  must(craton_segment_create(&options, &data), "craton_segment_create");
+  options.name = NULL;
+  options.bytes = SIZE_MAX;
+  FAILS(craton_segment_create(&options, &data), CRATON_INVALID_ARGUMENT, "bytes is 18446744073709551615");
+  struct rlimit before;
+  CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const struct rlimit small = {1 << 20, before.rlim_max};
+  CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0);
+  options.bytes = 64 << 20;
+  FAILS(craton_segment_create(&options, &data), CRATON_OUT_OF_RESOURCES, "ulimit -f");
+  CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
+}
+
 static void segments(void) {
   void* data = NULL;
   craton_segment_options options = CRATON_SEGMENT_OPTIONS_INIT;
@@ -70,6 +92,7 @@ static void segments(void) {
   FAILS(craton_segment_create(&options, &data), CRATON_INVALID_ARGUMENT, "no bytes");
   options.bytes = 10000;
   FAILS(craton_segment_create(&options, NULL), CRATON_INVALID_ARGUMENT, "NULL");
+  limits(options);
   options.block_bytes = 5000;
   FAILS(craton_segment_create(&options, &data), CRATON_INVALID_ARGUMENT, "5000");
   options.block_bytes = 8192;
