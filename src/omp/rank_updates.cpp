@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/error.hpp"
+#include "base/events.hpp"
 #include "base/processors.hpp"
 #include "base/signal_section.hpp"
 #include "coherence/block_lock.hpp"
@@ -36,6 +37,7 @@ void RankUpdatesHost::wake_thread() noexcept {
 }
 
 void RankUpdatesHost::run_thread(void* self) {
+  events::detach();  // it waits for updates, and runs no code of the program
   use_all_processors();
   const sigset_t others = signals_from_others();  // handlers of the program's may take long
   ::pthread_sigmask(SIG_BLOCK, &others, nullptr);
