@@ -4,11 +4,14 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -119,6 +122,11 @@ INSTANTIATE_TEST_SUITE_P(, WrongCommandLine, testing::Values(
   WrongLine{{"run", "-n", "4", "--colour", "./p"}, "unknown flag --colour; craton run --help lists all"},
   WrongLine{{"run", "-n", "4", "--spin"}, "--spin needs a value"},
   WrongLine{{"run", "-n", "4", "--spin", "50ms", "./p"}, "cannot use \"50ms\" of flag --spin: above the maximum of 10ms (it takes a time such as 20us, 1.5s or 5min, from 0s to 10ms)"},
+  WrongLine{{"run", "-n", "4", "--spin=", "./p"}, "cannot use \"\" of flag --spin: not a number (it takes a time such as 20us, 1.5s or 5min, from 0s to 10ms)"},
+  WrongLine{{"run", "--ranks=", "4", "./p"}, "cannot run \"\" ranks: -n takes a whole number from 1 to 4096"},
+  WrongLine{{"run", "-n", "4", "--isolate-nodes=", "./p"}, "--isolate-nodes needs a value after =, or no ="},
+  WrongLine{{"run", "-n", "4", "--trace=", "--spin=", "./p"}, "cannot use \"\" of flag --spin: not a number (it takes a time such as 20us, 1.5s or 5min, from 0s to 10ms)"},
+  WrongLine{{"top", "--interval=", "1s"}, "craton top takes no argument \"1s\""},
   WrongLine{{"run", "-n", "4", "--isolate-nodes=maybe", "./p"}, "cannot use \"maybe\" of flag --isolate-nodes: neither yes nor no (it takes yes or no)"},
   WrongLine{{"run", "-n", "4", "--output", "pretty", "./p"}, "cannot use \"pretty\" of flag --output: not one of the choices (it takes one of raw|prefix|ordered)"},
   WrongLine{{"info", "--optoins"}, "unknown flag --optoins; did you mean --options?"},
@@ -131,6 +139,20 @@ INSTANTIATE_TEST_SUITE_P(, WrongCommandLine, testing::Values(
   WrongLine{{"doctor", "--jsno"}, "unknown flag --jsno; did you mean --json?"},
   WrongLine{{"version", "1"}, "craton version takes no argument \"1\""}));
 // clang-format on
+
+TEST(Run, AnEmptyValueIsNotTheNextWord) {
+  std::string folder = testing::TempDir() + "craton-command-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const std::string first = folder + "/first";
+  std::ofstream(first) << "#!/bin/sh\necho \"$@\"\n";
+  ASSERT_EQ(::chmod(first.c_str(), 0755), 0);
+  const Outcome outcome =
+      craton_command({"run", "-n", "1", "--share=no", "--trace=", "--config=", first, "--trace=", "second"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.error;
+  EXPECT_EQ(outcome.out, "--trace= second\n") << "what stands after the program is its own";
+  EXPECT_EQ(outcome.error, "");
+  std::filesystem::remove_all(folder);
+}
 
 TEST(Command, TellsItsVersion) {
   const std::string expected = std::string("craton ") + CRATON_VERSION + "\n";

@@ -108,7 +108,7 @@ Options options_of(const CLI::App& command) {
   Options options;
   if (const CLI::Option* config = command.get_option_no_throw("--config");
       config != nullptr && config->count() > 0) {
-    options.read_file(config->results().back());
+    if (const std::string path = config->results().back(); !path.empty()) options.read_file(path);
     options.read_environment(environ);
   } else {
     options = Options::from_environment(environ);
@@ -238,6 +238,26 @@ int start_top(const CLI::App& top) {
   return top_main(request);
 }
 
+/// CLI11 takes the next word for the value of "--trace=", which has an empty one: gives it that as a word of
+/// its own. \param words of a subcommand, from its name on
+void separate_empty_values(const CLI::App& command, std::vector<std::string>& words) {
+  for (std::size_t i = 1; i < words.size() && words[i].starts_with("-"); ++i) {
+    const std::size_t equals = words[i].find('=');
+    const std::string flag = words[i].substr(0, equals);
+    const CLI::Option* option = command.get_option_no_throw(flag);
+    if (option == nullptr) continue;  // "-n4", or no flag at all
+    const bool takes_value = option->get_items_expected_max() > 0;
+    if (equals != std::string::npos && equals + 1 == words[i].size()) {
+      if (!takes_value) throw UsageError(flag + " needs a value after =, or no =");
+      words[i] = flag;
+      words.insert(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, "");
+      ++i;
+    } else if (equals == std::string::npos && takes_value) {
+      ++i;
+    }
+  }
+}
+
 int start(std::vector<std::string> words) {
   CLI::App app("The memory of many machines as one memory.", "craton");
   app.set_version_flag("--version", std::string("craton ") + CRATON_VERSION);
@@ -264,6 +284,9 @@ int start(std::vector<std::string> words) {
     has_dashes = dashes != words.end();
     if (has_dashes) after_dashes.assign(dashes + 1, words.end());
     words.erase(dashes, words.end());
+  }
+  for (const CLI::App* command : {run, info, top}) {
+    if (!words.empty() && command->get_name() == words.front()) separate_empty_values(*command, words);
   }
   try {
     std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
