@@ -27,6 +27,10 @@ constexpr std::uint32_t credit_lump_bytes =
 /// A node is asked so many times before it is lost.
 constexpr unsigned pings_unanswered = 10;
 
+/// timeout(1) sends a signal to its command and then to its group, which has the command in it: what comes
+/// from one process within this time has been sent once.
+constexpr TimeNs same_signal_ns = 100'000'000;
+
 Rank size_of_job(const LaunchRequest& request) {
   Rank size = 0;
   for (const Placement& place : request.placements) size += place.rank_count;
@@ -42,6 +46,10 @@ std::vector<int> watched_signals() {
       signals.push_back(number);
   }
   return signals;
+}
+
+bool asks_for_end(int number) noexcept {
+  return number == SIGINT || number == SIGTERM || number == SIGQUIT || number == SIGHUP;
 }
 
 [[noreturn]] void refuse(const std::string& happened) {
@@ -69,7 +77,7 @@ Launcher::Launcher(const LaunchRequest& request)
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGCHLD, SIG_DFL);
   loop_.watch_signals(watched_signals(), [this](const signalfd_siginfo& signal) {
-    take_signal(static_cast<int>(signal.ssi_signo));
+    if (!is_sent_twice(signal)) take_signal(static_cast<int>(signal.ssi_signo));
   });
   output_.on_progress([this] { check_written(); });
 }
@@ -359,10 +367,21 @@ void Launcher::read_input() {
   if (input_credit_ == 0) watch_input(false);
 }
 
+/// Of signals that ask for the end. What is typed at a terminal is no process's.
+bool Launcher::is_sent_twice(const signalfd_siginfo& signal) {
+  if (signal.ssi_signo == SIGCHLD || signal.ssi_code != SI_USER) return false;
+  const SentSignal sent{.number = signal.ssi_signo, .sender = signal.ssi_pid};
+  const bool asks_again = sent == last_sent_ && asks_for_end(static_cast<int>(sent.number)) &&
+                          clock_.now_ns() - last_sent_ns_ < same_signal_ns;
+  if (asks_again) return true;
+  last_sent_ = sent;
+  last_sent_ns_ = clock_.now_ns();
+  return false;
+}
+
 void Launcher::take_signal(int number) {
   if (number == SIGCHLD) return agent_exited();
-  const bool asks_for_end = number == SIGINT || number == SIGTERM || number == SIGQUIT || number == SIGHUP;
-  if (asks_for_end) {
+  if (asks_for_end(number)) {
     if (phase_ == Phase::starting) {
       return fail(fmt::format("{} came before the ranks were started", signal_name(number)), 128 + number);
     }

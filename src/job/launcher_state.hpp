@@ -62,6 +62,7 @@ class Launcher {
   void credit_output(Rank rank, std::size_t bytes);
   void watch_input(bool wanted);
   void read_input();
+  bool is_sent_twice(const signalfd_siginfo& signal);
   void take_signal(int number);
 
   // launcher_watch.cpp
@@ -110,6 +111,13 @@ class Launcher {
 
   Watchers watchers_;
 
+  struct SentSignal {
+    std::uint32_t number = 0;
+    std::uint32_t sender = 0;
+    bool operator==(const SentSignal&) const = default;
+  };
+  SentSignal last_sent_;  ///< by a process
+  TimeNs last_sent_ns_ = 0;
   int last_signal_ = 0;  ///< of those that ask for the end
   bool asked_again_ = false;
   bool asked_where_ = false;

@@ -51,8 +51,10 @@ Node::Node(const Clock& clock, UniqueFd from_launcher, UniqueFd to_launcher, Uni
           [this](const std::string& why) { launcher_gone(why); }),
       given_input_(std::move(input)) {
   adopt_orphans();
-  // A terminal sends these to all processes in front; it is the launcher that passes them on to ranks.
-  for (const int number : {SIGINT, SIGQUIT, SIGHUP, SIGTSTP, SIGPIPE}) std::signal(number, SIG_IGN);
+  // These come to all processes of a group, from a terminal or from timeout(1); it is the launcher that
+  // passes them on to ranks, and that ends this process.
+  for (const int number : {SIGINT, SIGQUIT, SIGHUP, SIGTSTP, SIGTERM, SIGUSR1, SIGUSR2, SIGPIPE})
+    std::signal(number, SIG_IGN);
   std::signal(SIGCHLD, SIG_DFL);  // inherited as ignored, no exit could be seen
   loop_.watch_signals({SIGCHLD}, [this](const signalfd_siginfo&) { reap(); });
 }

@@ -26,10 +26,11 @@ std::string own_path() {
 /// In the child, between fork and exec.
 [[noreturn]] void become_agent(const std::vector<std::string>& words, bool local, int in, int out,
                                int input) {
-  // The terminal's signals go to the launcher alone, which passes them on. Ignored signals stay ignored in
-  // the agent.
-  for (const int number : {SIGINT, SIGQUIT, SIGHUP, SIGTSTP}) std::signal(number, SIG_IGN);
-  for (const int number : {SIGTERM, SIGPIPE, SIGCHLD}) std::signal(number, SIG_DFL);
+  // Signals that a terminal or timeout(1) sends to the group are the launcher's alone, which passes them on.
+  // Ignored signals stay ignored in the agent.
+  for (const int number : {SIGINT, SIGQUIT, SIGHUP, SIGTSTP, SIGTERM, SIGUSR1, SIGUSR2})
+    std::signal(number, SIG_IGN);
+  for (const int number : {SIGPIPE, SIGCHLD}) std::signal(number, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);

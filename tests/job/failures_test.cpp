@@ -217,6 +217,18 @@ TEST(NodeDaemon, KilledEndsTheJobWithAMessage) {
                              ": its process died: killed (SIGKILL); ending the job\n");
 }
 
+TEST(NodeDaemon, IsNotEndedByWhatIsSentToItsGroup) {
+  LaunchedJob job({"-n", "2", "--", "sh", "-c", "echo ready; read word; echo $word"});
+  ASSERT_TRUE(job.wait_for_output("ready\n", 2));
+  const pid_t node = node_of(job);
+  ASSERT_GT(node, 0);
+  for (const int number : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP})
+    EXPECT_EQ(::kill(node, number), 0);
+  job.write_input("on\n");
+  EXPECT_EQ(finish_clean(job), 0) << job.error();
+  EXPECT_EQ(occurrences(job.output(), "on\n"), 1);
+}
+
 TEST(Rank, ThatJoinsTwiceIsAFailure) {
   // The shell starts a second program in the same rank while the first one is in the job.
   LaunchedJob job(
