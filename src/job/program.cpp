@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -35,6 +36,15 @@ namespace {
 
 constexpr std::string_view note_owner = "Craton";
 constexpr int loader_patience_ms = 10'000;
+/// What glibc calls its loader, wherever it is: other loaders know no listing and would run the program.
+constexpr std::string_view glibc_loader = "ld-linux-x86-64.so.2";
+
+/// The path of the loader that an executable names.
+std::string read_loader_path(int fd, const Elf64_Phdr& header) {
+  std::string path(std::min<std::size_t>(header.p_filesz, PATH_MAX), '\0');
+  if (!read_at(fd, header.p_offset, path.data(), path.size())) return {};
+  return path.c_str();
+}
 
 bool has_craton_note(int fd, const Elf64_Phdr& header) {
   constexpr std::size_t most = 4096;
@@ -77,9 +87,10 @@ void note_symbols(int fd, ProgramFacts& facts) {
   }
 }
 
-/// What the loader prints when it is told to list instead of to run: lines like "\tlibm.so.6 =>
-/// /lib/libm.so.6 (0x7f)", then those of versions, like "\tlibm.so.6 (GLIBC_2.29) => /lib/libm.so.6".
-std::string loader_listing(const std::string& path) {
+/// What glibc's loader prints when it is told to list instead of to run: lines like "\tlibm.so.6 =>
+/// /lib/libm.so.6 (0x7f)", then those of versions, like "\tlibm.so.6 (GLIBC_2.29) => /lib/libm.so.6". Called
+/// by itself, since it would run a set-user-ID program.
+std::string loader_listing(const std::string& loader, const std::string& path) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
     throw Error::from_errno("cannot ask the loader about " + path, errno, "ulimit -n");
@@ -93,8 +104,9 @@ std::string loader_listing(const std::string& path) {
     ::setenv("LD_TRACE_LOADED_OBJECTS", "1", 1);
     ::setenv("LD_VERBOSE", "1", 1);
     ::unsetenv("LD_PRELOAD");
-    const std::array<char*, 2> arguments{const_cast<char*>(path.c_str()), nullptr};
-    ::execv(path.c_str(), arguments.data());
+    const std::array<char*, 3> arguments{const_cast<char*>(loader.c_str()), const_cast<char*>(path.c_str()),
+                                         nullptr};
+    ::execv(loader.c_str(), arguments.data());
     ::_exit(127);
   }
   to.reset();
@@ -160,6 +172,10 @@ FoundProgram find_program(const std::string& name, std::string_view path) {
   return found;
 }
 
+bool ProgramFacts::has_glibc_loader() const {
+  return loader.substr(loader.rfind('/') + 1) == glibc_loader;
+}
+
 std::string_view program_path() noexcept {
   const char* const path = std::getenv("PATH");
   return path != nullptr ? path : "/bin:/usr/bin";
@@ -179,12 +195,12 @@ ProgramFacts inspect_program(const std::string& path) {
   for (unsigned i = 0; i < header.e_phnum; ++i) {
     Elf64_Phdr part{};
     if (!read_at(fd.get(), header.e_phoff + std::uint64_t{i} * header.e_phentsize, &part, sizeof part)) break;
-    if (part.p_type == PT_INTERP) facts.is_dynamic = true;
+    if (part.p_type == PT_INTERP) facts.loader = read_loader_path(fd.get(), part);
     if (part.p_type == PT_NOTE && has_craton_note(fd.get(), part)) facts.uses_craton = true;
   }
-  if (facts.is_x86_64 && facts.is_dynamic) {
+  if (facts.is_x86_64 && facts.has_glibc_loader()) {
     note_symbols(fd.get(), facts);
-    note_libraries(loader_listing(path), facts);
+    note_libraries(loader_listing(facts.loader, path), facts);
   }
   return facts;
 }

@@ -13,13 +13,16 @@ struct ProgramFacts {
   std::string path;  ///< where it was found
   bool is_elf = false;
   bool is_x86_64 = false;
-  bool is_dynamic = false;           ///< it has a loader, which can give it a library of ours
+  std::string loader;                ///< which can give it a library of ours; empty: linked statically
   bool uses_craton = false;          ///< it calls craton_init by itself
   std::string openmp;                ///< the OpenMP library that it or a library of its needs; empty: none
   bool uses_openacc = false;         ///< entry points of libgomp that are not OpenMP's
   std::string sanitizer;             ///< whose runtime it has or needs, as -fsanitize= names it; empty: none
   std::string allocator_call;        ///< jemalloc's mallocx, say, of a library; empty: none is known
   std::vector<std::string> missing;  ///< libraries that the loader does not find
+
+  /// Of another loader's program no more is known than is in the file.
+  bool has_glibc_loader() const;
 };
 
 /// Where execvp looks for programs: PATH, or what stands for it.

@@ -62,7 +62,7 @@ void check(const job::ProgramFacts& facts) {
     refuse(facts.path, "it is no executable but a script", "name the program that it starts" + as_it_is);
   if (!facts.is_x86_64)
     refuse(facts.path, "it is not a 64-bit x86 program", "build it with gcc -m64" + as_it_is);
-  if (!facts.is_dynamic)
+  if (facts.loader.empty())
     refuse(facts.path, "it is linked statically",
            "link it without -static, so that the loader can give it a library" + as_it_is);
   if (!facts.missing.empty()) {
@@ -181,8 +181,12 @@ Sharing inspect_command(const Options& options, const std::string& program, bool
     return Sharing::own_interface;
   }
   check(facts);
-  if (share == "yes" || !facts.openmp.empty() || options.flag(Option::spread_threads))
+  if (share == "yes" || !facts.openmp.empty() || options.flag(Option::spread_threads)) {
+    if (!facts.has_glibc_loader())
+      refuse(path, "its loader is " + facts.loader + ", not glibc's",
+             "build it for glibc; --share=no starts it on every rank as it is");
     return Sharing::program_memory;
+  }
   if (several_ranks) {
     write_fully(
         STDERR_FILENO,
