@@ -53,8 +53,9 @@ enum class FrameKind : std::uint16_t {
   job_seen,  ///< L→W: JobLook
   ping,      ///< L→N: are you there?
   pong,      ///< N→L: yes
+  unread,    ///< L→N: stream; nobody reads it any more, as who writes to it is to find
 };
-inline constexpr FrameKind last_frame_kind = FrameKind::pong;
+inline constexpr FrameKind last_frame_kind = FrameKind::unread;
 
 struct Frame {
   FrameKind kind;

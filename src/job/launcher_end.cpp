@@ -65,6 +65,13 @@ void Launcher::rank_exited(const RankExit& exit) {
   // A rank that ends because it lost another one is not the cause: wait for that one, see rank_lost_peer.
   if (!ranks_[first_lost_of(exit.rank)].exited) return;
   const int code = exit_code_of(exit.wait_status);
+  const bool was_unread = told_unread_[0] || told_unread_[1];
+  if (was_unread && WIFSIGNALED(exit.wait_status) && WTERMSIG(exit.wait_status) == SIGPIPE) {
+    // The usual end of a program whose reader has seen enough: no shell says a word about it.
+    exit_code_ = exit_code_.value_or(code);
+    if (phase_ < Phase::ending) end_job(grace_ms);
+    return;
+  }
   if (WIFSIGNALED(exit.wait_status) && WTERMSIG(exit.wait_status) == last_signal_) {
     return fail(fmt::format("{} was ended by the {} that craton was sent", name_rank(exit.rank),
                             signal_name(last_signal_)),
@@ -236,6 +243,12 @@ void Launcher::kill_what_is_left() {
 }
 
 void Launcher::check_written() {
+  for (const Stream stream : {Stream::out, Stream::error}) {
+    bool& told = told_unread_[static_cast<std::size_t>(stream)];
+    if (told || !output_.is_unread(stream)) continue;
+    told = true;
+    tell_nodes(FrameKind::unread, encode_number(static_cast<std::uint32_t>(stream)));
+  }
   // The ranks go on, as a program does that does not look at what its writes return.
   if (output_.failure() && !output_lost_) {
     output_lost_ = true;

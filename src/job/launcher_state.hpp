@@ -3,6 +3,7 @@
 /// who watches) and launcher_end.cpp (why and how the job ends).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -122,6 +123,7 @@ class Launcher {
   bool asked_again_ = false;
   bool asked_where_ = false;
   TimeNs give_up_ns_ = 0;
+  std::array<bool, stream_count> told_unread_{};
   bool output_lost_ = false;  ///< some of it could not be written, which has been said
   bool all_gone_ = false;     ///< no process of the job is left
   bool done_ = false;

@@ -17,7 +17,7 @@ namespace craton::job {
 using fabric::Rank;
 
 /// Changes with the meaning of any frame: launcher and nodes must be of one version.
-inline constexpr std::uint32_t control_version = 4;
+inline constexpr std::uint32_t control_version = 5;
 
 /// Which of a rank's two output streams.
 enum class Stream : std::uint8_t { out = 0, error = 1 };

@@ -85,6 +85,12 @@ void Node::from_launcher(const Frame& frame) {
       }
       return;
     }
+    case FrameKind::unread: {
+      const std::uint32_t stream = decode_number(frame.body);
+      if (stream >= stream_count) break;
+      for (const auto& rank : ranks_) close_output(*rank, static_cast<Stream>(stream));
+      return;
+    }
     case FrameKind::input:
       return take_input(frame.body);
     case FrameKind::signal:
@@ -261,6 +267,7 @@ void Node::read_output(LocalRank& rank, Stream stream) {
 }
 
 void Node::close_output(LocalRank& rank, Stream stream) {
+  if (!rank.outputs[static_cast<std::size_t>(stream)].fd) return;
   watch_output(rank, stream, false);
   rank.outputs[static_cast<std::size_t>(stream)].fd.reset();
   launcher_.send(FrameKind::output_closed, RankOutput{rank.rank, stream, {}}.encode());

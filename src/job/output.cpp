@@ -149,7 +149,8 @@ std::size_t Sink::write_some(std::string_view text) {
   if (count >= 0) return static_cast<std::size_t>(count);
   if (errno == EAGAIN || errno == EINTR) return 0;
   broken_ = true;
-  if (errno != EPIPE) failed_ = errno;  // whoever closes a pipe wants no more of it
+  unread_ = errno == EPIPE;  // whoever closes a pipe wants no more of it
+  if (!unread_) failed_ = errno;
   return text.size();
 }
 

@@ -88,6 +88,8 @@ class Sink {
   bool empty() const noexcept { return pieces_.empty(); }
   /// errno of a write that failed, but for that nobody reads.
   std::optional<int> failure() const noexcept { return failed_; }
+  /// A pipe or socket that its reader has closed.
+  bool is_unread() const noexcept { return unread_; }
 
  private:
   struct Piece {
@@ -103,6 +105,7 @@ class Sink {
   bool regular_ = false;  ///< a file: never blocks
   bool socket_ = false;
   bool broken_ = false;  ///< nobody reads it any more, or it takes no more: what comes is dropped
+  bool unread_ = false;
   std::optional<int> failed_;
   bool waits_ = false;
   std::function<void(Rank, std::size_t)> written_;
@@ -132,6 +135,10 @@ class Output {
   void say(const std::string& line);
   /// errno of the first write that failed, although somebody may want what was lost.
   std::optional<int> failure() const noexcept;
+  /// Nobody reads a stream any more, which was seen when something was to be written.
+  bool is_unread(Stream stream) const noexcept {
+    return sinks_[static_cast<std::size_t>(stream)].is_unread();
+  }
   /// True when everything is written.
   bool drained() const noexcept;
   /// Called whenever something was written.

@@ -182,10 +182,18 @@ TEST(Output, ThatNobodyReadsKeepsNoMessageFromComing) {
   EXPECT_EQ(finish_clean(job), 6);
 }
 
-TEST(Output, ThatNobodyReadsAnyMoreIsDropped) {
-  const std::string command = std::string(CRATON_COMMAND) + " run -n 2 -- " + program("babble") +
-                              " 1000000 < /dev/null | head -n 1 > /dev/null";
-  EXPECT_EQ(std::system(("bash -c 'set -o pipefail; " + command + "'").c_str()), 0);
+TEST(Output, ThatNobodyReadsAnyMoreEndsWhoWritesIt) {
+  const std::string command = std::string(CRATON_COMMAND) + " run -n 2 --share=no --timeout 60s -- ";
+  for (const char* const writer : {"yes", "sh -c \"while :; do echo again; done\""}) {
+    const test::Ran ran = test::run_in_shell("bash -c '" + command + writer +
+                                             " | head -n 1 > /dev/null; echo ${PIPESTATUS[0]}' 2>&1");
+    EXPECT_EQ(ran.output, "141\n") << writer;
+  }
+  // One that ignores the signal finds an error instead, and goes on.
+  const test::Ran ran = test::run_in_shell("bash -c '" + command +
+                                           "sh -c \"trap \\\"\\\" PIPE; yes 2> /dev/null; echo on >&2\" "
+                                           "| head -n 1 > /dev/null; echo ${PIPESTATUS[0]}' 2>&1");
+  EXPECT_EQ(ran.output, "on\non\n0\n");
 }
 
 TEST(Output, StandardErrorIsApart) {
