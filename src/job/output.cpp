@@ -23,6 +23,7 @@ void LineAssembler::add(std::string_view bytes, std::string& lines) {
     if (last_end != std::string_view::npos) {
       lines += std::exchange(partial_, {});
       lines += bytes.substr(0, last_end + 1);
+      is_shown_ = false;
       bytes.remove_prefix(last_end + 1);
     }
     partial_ += bytes;
@@ -38,18 +39,30 @@ void LineAssembler::add(std::string_view bytes, std::string& lines) {
     bytes.remove_prefix(length);
     if (whole && length == end) bytes.remove_prefix(1);
     if ((whole && length == end) || partial_.size() == max_line_bytes) {
-      lines += prefix_;
+      begin_line(lines);
       lines += std::exchange(partial_, {});
       lines += '\n';
+      is_shown_ = false;
     }
   }
 }
 
+void LineAssembler::begin_line(std::string& lines) {
+  if (!is_shown_) lines += prefix_;
+}
+
 void LineAssembler::finish(std::string& lines) {
-  if (partial_.empty()) return;
-  lines += prefix_;
+  if (partial_.empty() && !is_shown_) return;
+  begin_line(lines);
   lines += std::exchange(partial_, {});
   if (!prefix_.empty()) lines += '\n';
+  is_shown_ = false;
+}
+
+void LineAssembler::show(std::string& lines) {
+  begin_line(lines);
+  lines += std::exchange(partial_, {});
+  is_shown_ = true;
 }
 
 namespace {
@@ -175,6 +188,7 @@ void Sink::write_pieces() {
   waits_ = wait;
   if (!wait) {
     loop_.unwatch(fd_);
+    free_since_ns_ = loop_.clock().now_ns();
   } else if (!loop_.watch(fd_, EPOLLOUT, [this](std::uint32_t) { write_pieces(); })) {
     waits_ = false;  // a file that epoll does not know never blocks
     write_pieces();
@@ -186,7 +200,8 @@ std::string Output::prefix_of(OutputMode mode, Rank rank) {
 }
 
 Output::Output(EventLoop& loop, OutputMode mode, Rank size, int out_fd, int error_fd, Credit credit)
-    : mode_(mode),
+    : loop_(loop),
+      mode_(mode),
       size_(size),
       credit_(std::move(credit)),
       sinks_{Sink(loop, out_fd, [this](Rank owner, std::size_t bytes) { piece_written(owner, bytes); }),
@@ -198,9 +213,14 @@ Output::Output(EventLoop& loop, OutputMode mode, Rank size, int out_fd, int erro
   }
 }
 
+Output::~Output() {
+  if (awaits_quiet_) loop_.cancel_timer(quiet_timer_);
+}
+
 void Output::piece_written(Rank owner, std::size_t credit_bytes) {
   if (credit_bytes != 0) credit_(owner, credit_bytes);
   pump();
+  await_quiet();  // of what has to wait until all before it is written
 }
 
 Output::RankStream& Output::stream_of(Rank rank, Stream stream) {
@@ -211,18 +231,70 @@ Output::RankStream& Output::stream_of(Rank rank, Stream stream) {
 void Output::add(Rank rank, Stream stream, std::string_view bytes) {
   RankStream& from = stream_of(rank, stream);
   if (from.closed) return;
+  note_writer(rank, stream, bytes);
   from.held_bytes += bytes.size();
   std::string lines;
+  if (!sink_of(stream).is_in_line_of(rank)) from.lines.begin_anew();
   from.lines.add(bytes, lines);
   emit(rank, stream, std::move(lines));
+  if (from.lines.holds_back()) await_quiet();
+}
+
+bool Output::is_live(Rank rank, Stream stream) {
+  return mode_ != OutputMode::ordered || (rank == turn_ && stream_of(rank, stream).spool.empty());
+}
+
+void Output::note_writer(Rank rank, Stream stream, std::string_view bytes) {
+  RankStream& from = stream_of(rank, stream);
+  from.came_ns = loop_.clock().now_ns();
+  from.goes_on = bytes.size() % full_buffer_bytes == 0;
+  Writers& writers = writers_[static_cast<std::size_t>(stream)];
+  if (writers.last != rank) writers.others_ns = writers.last_ns;
+  writers.last = rank;
+  writers.last_ns = from.came_ns;
+}
+
+/// When what a live stream holds back of a line is shown, if nothing more comes.
+TimeNs Output::shown_at_ns(Rank rank, Stream stream) {
+  const RankStream& from = stream_of(rank, stream);
+  const Writers& writers = writers_[static_cast<std::size_t>(stream)];
+  const TimeNs others_ns = writers.last == rank ? writers.others_ns : writers.last_ns;
+  TimeNs at_ns = from.came_ns + (from.goes_on ? long_quiet_ns : quiet_ns);
+  if (mode_ != OutputMode::ordered && others_ns != 0)
+    at_ns = std::max(at_ns, std::min(others_ns, from.came_ns) + long_quiet_ns);
+  // As long as the sink was not free, the rank may have had no room for the rest.
+  return std::max(at_ns, sink_of(stream).free_since_ns() + quiet_ns);
+}
+
+void Output::await_quiet() {
+  if (std::exchange(awaits_quiet_, true)) return;
+  quiet_timer_ = loop_.start_timer(quiet_ns, [this] { show_unfinished(); });
+}
+
+void Output::show_unfinished() {
+  awaits_quiet_ = false;
+  bool some_wait = false;
+  for (Rank rank = 0; rank < size_; ++rank) {
+    for (const Stream stream : {Stream::out, Stream::error}) {
+      RankStream& from = stream_of(rank, stream);
+      if (!from.lines.holds_back() || !is_live(rank, stream) || !sink_of(stream).empty()) continue;
+      if (shown_at_ns(rank, stream) > loop_.clock().now_ns()) {
+        some_wait = true;
+        continue;
+      }
+      std::string line;
+      from.lines.show(line);
+      emit(rank, stream, std::move(line));
+    }
+  }
+  if (some_wait) await_quiet();
 }
 
 void Output::emit(Rank rank, Stream stream, std::string lines) {
   if (lines.empty()) return;
   RankStream& from = stream_of(rank, stream);
   const std::size_t credit_bytes = std::exchange(from.held_bytes, 0);
-  const bool live = mode_ != OutputMode::ordered || (rank == turn_ && from.spool.empty());
-  if (live) return sink_of(stream).write(rank, std::move(lines), credit_bytes);
+  if (is_live(rank, stream)) return sink_of(stream).write(rank, std::move(lines), credit_bytes);
   from.spool.append(lines);
   credit_(rank, credit_bytes);
 }
@@ -231,6 +303,7 @@ void Output::close(Rank rank, Stream stream) {
   RankStream& from = stream_of(rank, stream);
   if (from.closed) return;
   std::string lines;
+  if (!sink_of(stream).is_in_line_of(rank)) from.lines.begin_anew();
   from.lines.finish(lines);
   emit(rank, stream, std::move(lines));
   from.closed = true;
@@ -260,6 +333,7 @@ void Output::pump() {
     }
     if (!all_taken) break;
     ++turn_;
+    await_quiet();  // of what the next rank holds back
   }
   pumping_ = false;
 }

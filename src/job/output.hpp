@@ -1,6 +1,6 @@
 /// \file
 /// From the output streams of ranks to the launcher's standard output and error: whole lines, with or without
-/// a prefix, as they come or ordered by rank.
+/// a prefix, as they come or ordered by rank. What has no end of a line is shown when nothing follows.
 ///
 ///   rank's bytes ─▶ LineAssembler ─▶ (ordered, and not its turn: Spool) ─▶ Sink ─▶ file descriptor
 ///
@@ -46,10 +46,18 @@ class LineAssembler {
   /// Appends what is left, the last line without an end. With a prefix it gets one, so that the next prefix
   /// stands at the start of a line.
   void finish(std::string& lines);
+  /// Appends what has come of an unfinished line; what comes next goes on with it.
+  void show(std::string& lines);
+  /// Another text has come between: what comes next begins a line.
+  void begin_anew() noexcept { is_shown_ = false; }
+  bool holds_back() const noexcept { return !partial_.empty(); }
 
  private:
+  void begin_line(std::string& lines);
+
   std::string prefix_;
   std::string partial_;
+  bool is_shown_ = false;  ///< the beginning of the line that partial_ goes on with
 };
 
 /// A queue of bytes that keeps little in memory and the rest in a file without a name.
@@ -88,6 +96,10 @@ class Sink {
   bool empty() const noexcept { return pieces_.empty(); }
   /// errno of a write that failed, but for that nobody reads.
   std::optional<int> failure() const noexcept { return failed_; }
+  /// Whether the last text is an owner's and has no end of a line.
+  bool is_in_line_of(Rank owner) const noexcept { return line_unfinished_ && last_owner_ == owner; }
+  /// Since when nothing waits to be written that could not be written at once; 0: ever.
+  TimeNs free_since_ns() const noexcept { return free_since_ns_; }
   /// A pipe or socket that its reader has closed.
   bool is_unread() const noexcept { return unread_; }
 
@@ -113,6 +125,7 @@ class Sink {
   std::size_t written_of_front_ = 0;
   Rank last_owner_ = 0;
   bool line_unfinished_ = false;
+  TimeNs free_since_ns_ = 0;
   std::size_t queued_bytes_ = 0;
 };
 
@@ -124,6 +137,9 @@ class Output {
   /// \param out_fd, error_fd where the two streams go
   /// \param credit called when bytes of a rank are off its window
   Output(EventLoop& loop, OutputMode mode, Rank size, int out_fd, int error_fd, Credit credit);
+  ~Output();
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
 
   /// Bytes of a rank have come. \throws Error if they cannot be kept
   void add(Rank rank, Stream stream, std::string_view bytes);
@@ -145,6 +161,12 @@ class Output {
   void on_progress(std::function<void()> progress) { progress_ = std::move(progress); }
 
  private:
+  /// A prompt, or the part of a line that tells of progress, is shown if nothing follows for this long.
+  static constexpr TimeNs quiet_ns = 50'000'000;
+  /// The same where other ranks write to the stream, whose text would cut the line in two.
+  static constexpr TimeNs long_quiet_ns = 1'000'000'000;
+  /// Of what comes in multiples of it, a stream's buffer was full: most likely it goes on.
+  static constexpr std::size_t full_buffer_bytes = 4096;
   static constexpr std::size_t pump_bytes = 256U << 10U;  ///< how much spooled output is in a sink at a time
 
   struct RankStream {
@@ -152,22 +174,39 @@ class Output {
     LineAssembler lines;
     Spool spool;
     std::size_t held_bytes = 0;  ///< came, not yet credited nor in a sink: an unfinished line
+    TimeNs came_ns = 0;
+    bool goes_on = false;  ///< what came last was full buffers
     bool closed = false;
+  };
+  /// Who wrote to a stream last, and when others did; 0: never.
+  struct Writers {
+    Rank last = 0;
+    TimeNs last_ns = 0;
+    TimeNs others_ns = 0;
   };
   static std::string prefix_of(OutputMode mode, Rank rank);
   RankStream& stream_of(Rank rank, Stream stream);
   void emit(Rank rank, Stream stream, std::string lines);
+  bool is_live(Rank rank, Stream stream);
+  void note_writer(Rank rank, Stream stream, std::string_view bytes);
+  TimeNs shown_at_ns(Rank rank, Stream stream);
+  void await_quiet();
+  void show_unfinished();
   void pump();
   void piece_written(Rank owner, std::size_t credit_bytes);
   Sink& sink_of(Stream stream) { return sinks_[static_cast<std::size_t>(stream)]; }
 
+  EventLoop& loop_;
   OutputMode mode_;
   Rank size_;
   Credit credit_;
   std::function<void()> progress_;
   std::array<Sink, stream_count> sinks_;
   std::vector<RankStream> streams_;  ///< by rank and stream
-  Rank turn_ = 0;                    ///< ordered: whose output is live
+  std::array<Writers, stream_count> writers_{};
+  bool awaits_quiet_ = false;  ///< a timer for show_unfinished runs
+  EventLoop::TimerId quiet_timer_ = 0;
+  Rank turn_ = 0;  ///< ordered: whose output is live
   bool pumping_ = false;
 };
 

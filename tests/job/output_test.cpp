@@ -92,6 +92,7 @@ TEST(SpoolQueue, KeepsOrderThroughMemoryAndFile) {
 class Outputs {
  public:
   explicit Outputs(OutputMode mode, Rank size) {
+    clock_.set_ns(1'000'000'000);
     for (auto& ends : pipes_) {
       EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
       ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
@@ -120,20 +121,30 @@ class Outputs {
       text.append(buffer.data(), static_cast<std::size_t>(count));
     return text;
   }
+  /// What has been written when some time has passed.
+  std::string read_after_ms(TimeNs ms, Stream stream = Stream::out) {
+    clock_.advance_ns(ms * 1'000'000);
+    turn();
+    return read(stream);
+  }
   /// Reads until everything is written.
   std::string drain(Stream stream) {
     std::string text;
     while (!output_->drained()) {
-      bool turned = false;
-      loop_.start_timer(0, [&turned] { turned = true; });
-      loop_.run_until(turned);
+      turn();
       text += read(stream);
     }
     return text + read(stream);
   }
 
  private:
-  SteadyClock clock_;
+  void turn() {
+    bool turned = false;
+    loop_.start_timer(0, [&turned] { turned = true; });
+    loop_.run_until(turned);
+  }
+
+  ManualClock clock_;
   EventLoop loop_{clock_};
   std::array<std::array<int, 2>, stream_count> pipes_{};
   std::map<Rank, std::size_t> credit_;
@@ -159,6 +170,71 @@ TEST(Output, PartialLastLinesAreWritten) {
   outputs->close_all();
   EXPECT_EQ(outputs.read(Stream::out), "[1] no end\n");
   EXPECT_TRUE(outputs->drained());
+}
+
+TEST(Output, UnfinishedLinesAreShownWhenNothingFollows) {
+  for (const OutputMode mode : {OutputMode::raw, OutputMode::prefix, OutputMode::ordered}) {
+    const std::string first = mode == OutputMode::raw ? "" : "[0] ";
+    const std::string other = mode == OutputMode::raw ? "" : "[1] ";
+    Outputs outputs(mode, 2);
+    outputs->add(0, Stream::out, "Na");
+    EXPECT_EQ(outputs.read_after_ms(30), "");
+    outputs->add(0, Stream::out, "me: ");
+    EXPECT_EQ(outputs.read_after_ms(30), "") << "not quiet for long enough";
+    EXPECT_EQ(outputs.read_after_ms(50), first + "Name: ");
+    EXPECT_EQ(outputs.read_after_ms(5000), "");
+    outputs->add(0, Stream::out, "A.\n10 %");
+    EXPECT_EQ(outputs.read(Stream::out), "A.\n");
+    EXPECT_EQ(outputs.read_after_ms(60), first + "10 %");
+    outputs->add(0, Stream::out, "\r20 %");
+    EXPECT_EQ(outputs.read_after_ms(60), "\r20 %") << "it goes on with its line";
+    EXPECT_EQ(outputs.credit(0), 18U);
+    outputs->close(0, Stream::out);
+    outputs->close(0, Stream::error);
+    outputs->add(1, Stream::out, "last\n");
+    EXPECT_EQ(outputs.read(Stream::out), "\n" + other + "last\n");
+  }
+}
+
+TEST(Output, ShownLinesThatAreCutInTwoBeginAnew) {
+  for (const OutputMode mode : {OutputMode::raw, OutputMode::prefix}) {
+    const std::string first = mode == OutputMode::raw ? "" : "[0] ";
+    const std::string other = mode == OutputMode::raw ? "" : "[1] ";
+    Outputs outputs(mode, 2);
+    outputs->add(0, Stream::out, "half");
+    EXPECT_EQ(outputs.read_after_ms(60), first + "half");
+    outputs->add(1, Stream::out, "one\n");
+    outputs->add(0, Stream::out, " done\n");
+    EXPECT_EQ(outputs.read(Stream::out), "\n" + other + "one\n" + first + " done\n");
+  }
+}
+
+TEST(Output, UnfinishedLinesWaitLongerForTheirEndAmongOthers) {
+  Outputs outputs(OutputMode::raw, 3);
+  outputs->add(1, Stream::out, "one\n");
+  outputs->add(0, Stream::out, "half");
+  outputs->add(2, Stream::out, "two");
+  EXPECT_EQ(outputs.read_after_ms(900), "one\n");
+  outputs->add(0, Stream::out, " done\n");
+  EXPECT_EQ(outputs.read(Stream::out), "half done\n");
+  EXPECT_EQ(outputs.read_after_ms(200), "two");
+}
+
+TEST(Output, FullBuffersWaitLongerForTheRestOfTheirLastLine) {
+  Outputs outputs(OutputMode::raw, 1);
+  const std::string full(4096, 'x');
+  outputs->add(0, Stream::out, full);
+  EXPECT_EQ(outputs.read_after_ms(900), "");
+  EXPECT_EQ(outputs.read_after_ms(200), full);
+}
+
+TEST(Output, OrderedShowsWhatWaitedForItsTurn) {
+  Outputs outputs(OutputMode::ordered, 2);
+  outputs->add(1, Stream::out, "later");
+  EXPECT_EQ(outputs.read_after_ms(5000), "");
+  outputs->close(0, Stream::out);
+  outputs->close(0, Stream::error);
+  EXPECT_EQ(outputs.read_after_ms(60), "[1] later");
 }
 
 TEST(Output, RawEndsAnUnfinishedLineBeforeAnotherRanksText) {

@@ -196,6 +196,15 @@ TEST(Output, ThatNobodyReadsAnyMoreEndsWhoWritesIt) {
   EXPECT_EQ(ran.output, "on\non\n0\n");
 }
 
+TEST(Output, AsksBeforeItIsAnswered) {
+  LaunchedJob job(
+      {"-n", "2", "--", "sh", "-c", "[ $CRATON_RANK = 1 ] || printf \"Name: \"; read word; echo $word"});
+  ASSERT_TRUE(job.wait_for_output("Name: ")) << job.error();
+  job.write_input("somebody\n");
+  EXPECT_EQ(finish_clean(job), 0);
+  EXPECT_EQ(occurrences(job.output(), "somebody\n"), 1) << job.output();
+}
+
 TEST(Output, StandardErrorIsApart) {
   LaunchedJob job({"-n", "2", "--output", "prefix", "--", "sh", "-c", "echo out; echo err >&2"});
   EXPECT_EQ(finish_clean(job), 0);
