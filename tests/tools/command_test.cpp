@@ -116,6 +116,9 @@ INSTANTIATE_TEST_SUITE_P(, WrongCommandLine, testing::Values(
   WrongLine{{"run", "-n", "4097", "./p"}, "cannot run \"4097\" ranks: -n takes a whole number from 1 to 4096"},
   WrongLine{{"run", "-n", "4x", "./p"}, "cannot run \"4x\" ranks: -n takes a whole number from 1 to 4096"},
   WrongLine{{"run", "-n", "99999999999", "./p"}, "cannot run \"99999999999\" ranks: -n takes a whole number from 1 to 4096"},
+  WrongLine{{"run", "-n", "4", "-n", "5x", "./p"}, "cannot run \"5x\" ranks: -n takes a whole number from 1 to 4096"},
+  WrongLine{{"top", "--interval", "1s", "--interval", "2x"}, "cannot use \"2x\" of flag --interval: unknown unit \"x\" (it takes a time such as 20us, 1.5s or 5min, from 100ms to 1000s)"},
+  WrongLine{{"top", "--job", "1", "--job", "2", "--once", "--interval", "1"}, "cannot use \"1\" of flag --interval: without a unit (it takes a time such as 20us, 1.5s or 5min, from 100ms to 1000s)"},
   WrongLine{{"run", "--spni", "5us", "-n", "4", "./p"}, "unknown flag --spni; did you mean --spin?"},
   WrongLine{{"run", "-n", "4", "--isolate-node", "--", "./p"}, "unknown flag --isolate-node; did you mean --isolate-nodes?"},
   WrongLine{{"run", "-n", "4", "--spni=5us", "./p"}, "unknown flag --spni; did you mean --spin?"},
@@ -147,7 +150,8 @@ TEST(Run, AnEmptyValueIsNotTheNextWord) {
   std::ofstream(first) << "#!/bin/sh\necho \"$@\"\n";
   ASSERT_EQ(::chmod(first.c_str(), 0755), 0);
   const Outcome outcome =
-      craton_command({"run", "-n", "1", "--share=no", "--trace=", "--config=", first, "--trace=", "second"});
+      craton_command({"run", "-n", "2", "-n", "1", "--share=no", "--trace=", "--config=none",
+                      "--config=", first, "--trace=", "second"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.error;
   EXPECT_EQ(outcome.out, "--trace= second\n") << "what stands after the program is its own";
   EXPECT_EQ(outcome.error, "");

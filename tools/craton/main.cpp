@@ -100,7 +100,8 @@ void add_option_flags(CLI::App& command) {
 void add_config_flag(CLI::App& command) {
   command.add_option("--config", "A TOML file of options, instead of the one that CRATON_CONFIG names")
       ->type_name("FILE")
-      ->expected(1);
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
 
 /// Options from all sources: the environment, the config file, and the flags that the command was given.
@@ -138,7 +139,10 @@ CLI::App* add_run(CLI::App& app) {
   run->footer(
       "craton run -n RANKS [flags] [--] program [arguments]\n"
       "The first word that is no flag is the program; all that follows it is the program's own.");
-  run->add_option("-n,--ranks", "How many ranks the job has")->type_name("RANKS")->expected(1);
+  run->add_option("-n,--ranks", "How many ranks the job has")
+      ->type_name("RANKS")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   add_config_flag(*run);
   add_option_flags(*run);
   // The first word that is no flag is the program; all that follows is the program's own.
@@ -211,9 +215,13 @@ CLI::App* add_top(CLI::App& app) {
   CLI::App* top = app.add_subcommand("top", "Shows what the ranks of a running job do, until it ends");
   top->add_option("--job", "The pid of its craton run, or the name of its program; needed where several run")
       ->type_name("PID|NAME")
-      ->expected(1);
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   const std::string interval_help = fmt::format("{} [{}]", interval_spec.help, interval_spec.default_text);
-  top->add_option("--interval", interval_help)->type_name("TIME")->expected(1);
+  top->add_option("--interval", interval_help)
+      ->type_name("TIME")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   add_switch(*top, "--once", "One table");
   add_switch(*top, "--json", "As JSON, one object a line");
   top->allow_extras();
