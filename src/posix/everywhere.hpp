@@ -1,16 +1,16 @@
 /// \file
 /// What a process has by itself, and the program believes to have once: its directory, file mask, locale,
-/// environment, limits, settings of Fortran's library, seeds, signal handlers and keys of thread-specific
-/// values, the files that it maps, what it closes, which units of Fortran it has open, and the
-/// table of hcreate(). A change by any
-/// rank is made on all before the call returns.
+/// environment, time zone, domain of gettext(), limits, settings of Fortran's library, seeds, signal handlers and
+/// keys of thread-specific values, the files and segments that it maps, what it closes, which units of Fortran
+/// it has open, and the table of hcreate(). A change by any rank is made on all before the call returns; that of
+/// what std::terminate() calls before the next region begins.
 ///
 ///     chdir(path) on rank r ──▶ the real one here ──▶ message to all others: the real one there ──▶ answers
 ///     ──▶ back
 ///
 /// The others make it where the message comes, in a handler, which must not touch the program's memory. What
-/// may do so has a thread of its own there, which acquires first what the first one knows: setlocale() reads
-/// the environment, and srand() writes into memory that the program has given initstate().
+/// may do so has a thread of its own there, which acquires first what the first one knows: setlocale()
+/// and tzset() read the environment, and srand() writes into memory that the program has given initstate().
 ///
 /// Where two ranks could change the same thing at once, one of them does so at a time, so that all see the
 /// changes in one order.
