@@ -132,6 +132,8 @@ INSTANTIATE_TEST_SUITE_P(, WrongCommandLine, testing::Values(
   WrongLine{{"top", "--interval=", "1s"}, "craton top takes no argument \"1s\""},
   WrongLine{{"run", "-n", "4", "--isolate-nodes=maybe", "./p"}, "cannot use \"maybe\" of flag --isolate-nodes: neither yes nor no (it takes yes or no)"},
   WrongLine{{"run", "-n", "4", "--output", "pretty", "./p"}, "cannot use \"pretty\" of flag --output: not one of the choices (it takes one of raw|prefix|ordered)"},
+  WrongLine{{"run", "-n", "1", "--share=no", "--stats-file=f", "/bin/true"}, "cannot write statistics to f: none are asked for; say --stats=text or --stats=json as well"},
+  WrongLine{{"run", "-n", "1", "--share=no", "--stats=json", "--stats-file=/dev/null/f", "/bin/true"}, "cannot write /dev/null/f: Not a directory; name another file"},
   WrongLine{{"info", "--optoins"}, "unknown flag --optoins; did you mean --options?"},
   WrongLine{{"info", "me"}, "craton info takes no argument \"me\""},
   WrongLine{{"info", "--man"}, "craton info: --markdown and --man need --options"},

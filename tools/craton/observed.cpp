@@ -83,6 +83,13 @@ Observation::Observation(const Options& options, job::LaunchRequest& launch) : o
                  .limit = {},
                  .remedy = "say --report=sharing as well"});
   }
+  if (!has_statistics && !options.text(Option::stats_file).empty()) {
+    throw Error(ErrorCode::invalid_argument,
+                {.asked = "cannot write statistics to " + options.text(Option::stats_file),
+                 .happened = "none are asked for",
+                 .limit = {},
+                 .remedy = "say --stats=text or --stats=json as well"});
+  }
   if (what_ == 0) return;
   if (!job::is_this_host(launch.placements.front().host)) {
     if ((what_ & events::list) == 0) {
@@ -95,6 +102,7 @@ Observation::Observation(const Options& options, job::LaunchRequest& launch) : o
                  .limit = {},
                  .remedy = "name this host first in --host"});
   }
+  check_writable(options.text(Option::stats_file));
   check_writable(options.text(Option::trace));
   check_writable(options.text(Option::report_file));
   memory_.reset(::memfd_create("craton observed", MFD_CLOEXEC));
