@@ -3,8 +3,11 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -44,6 +47,20 @@ std::string read_loader_path(int fd, const Elf64_Phdr& header) {
   std::string path(std::min<std::size_t>(header.p_filesz, PATH_MAX), '\0');
   if (!read_at(fd, header.p_offset, path.data(), path.size())) return {};
   return path.c_str();
+}
+
+/// With more than its caller may, a program gets addresses at random, and its loader takes no libraries of
+/// the caller's. Not where files give none.
+std::string privileges_of(int fd) {
+  struct stat status {};
+  struct statvfs mount {};
+  if (::fstat(fd, &status) != 0 || ::fstatvfs(fd, &mount) != 0 || (mount.f_flag & ST_NOSUID) != 0 ||
+      ::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1)
+    return {};
+  if ((status.st_mode & S_ISUID) != 0) return "set-user-ID";
+  if ((status.st_mode & S_ISGID) != 0 && (status.st_mode & S_IXGRP) != 0) return "set-group-ID";
+  const bool is_root = ::geteuid() == 0;
+  return !is_root && ::fgetxattr(fd, "security.capability", nullptr, 0) > 0 ? "with capabilities" : "";
 }
 
 bool has_craton_note(int fd, const Elf64_Phdr& header) {
@@ -157,6 +174,7 @@ FoundProgram find_program(const std::string& name, std::string_view path) {
     }
   }
   FoundProgram found{.path = {}, .errno_value = ENOENT};
+  if (name.empty()) return found;
   for (const std::string& candidate : candidates) {
     struct stat status {};
     if (::stat(candidate.c_str(), &status) != 0) {
@@ -187,10 +205,15 @@ ProgramFacts inspect_program(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) throw Error::from_errno("cannot read " + path, errno);
   Elf64_Ehdr header{};
-  if (!read_at(fd.get(), 0, &header, EI_NIDENT) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
-    return facts;
+  const ssize_t bytes = ::pread(fd.get(), &header, sizeof header, 0);
+  if (bytes == 0) facts.damage = "it is empty";
+  if (bytes < SELFMAG || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return facts;
   facts.is_elf = true;
-  if (header.e_ident[EI_CLASS] != ELFCLASS64 || !read_at(fd.get(), 0, &header, sizeof header)) return facts;
+  const bool is_64_bit = bytes > EI_CLASS && header.e_ident[EI_CLASS] == ELFCLASS64;
+  const std::size_t header_bytes = bytes <= EI_CLASS || is_64_bit ? sizeof header : sizeof(Elf32_Ehdr);
+  if (static_cast<std::size_t>(bytes) < header_bytes) facts.damage = "it ends within its ELF header";
+  if (!is_64_bit || !facts.damage.empty()) return facts;
+  facts.privileges = privileges_of(fd.get());
   facts.is_x86_64 = header.e_machine == EM_X86_64;
   for (unsigned i = 0; i < header.e_phnum; ++i) {
     Elf64_Phdr part{};

@@ -10,7 +10,10 @@
 namespace craton::job {
 
 struct ProgramFacts {
-  std::string path;  ///< where it was found
+  std::string path;    ///< where it was found
+  std::string damage;  ///< why it is no whole file; empty: it is one
+  std::string
+      privileges;  ///< of its file, as "set-user-ID", for which the kernel starts it otherwise; empty: none
   bool is_elf = false;
   bool is_x86_64 = false;
   std::string loader;                ///< which can give it a library of ours; empty: linked statically

@@ -147,7 +147,8 @@ StartResult exec_failure(const StartOrder& order, int errno_value) {
   StartResult result;
   const bool missing = errno_value == ENOENT || errno_value == ENOTDIR;
   result.exit_code = missing ? 127 : 126;
-  result.message = "cannot run " + order.command[0] + " on host " + this_host_name() + ": " +
+  const std::string& name = order.command[0];
+  result.message = "cannot run " + (name.empty() ? "\"\"" : name) + " on host " + this_host_name() + ": " +
                    std::generic_category().message(errno_value);
   struct stat status {};
   if (missing && ::stat(order.command[0].c_str(), &status) == 0) {

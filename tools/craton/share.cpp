@@ -58,6 +58,7 @@ std::string preloaded_library(const std::string& name) {
 
 void check(const job::ProgramFacts& facts) {
   const std::string as_it_is = "; --share=no starts it on every rank as it is";
+  if (!facts.damage.empty()) refuse(facts.path, facts.damage, "build it anew" + as_it_is);
   if (!facts.is_elf)
     refuse(facts.path, "it is no executable but a script", "name the program that it starts" + as_it_is);
   if (!facts.is_x86_64)
@@ -185,6 +186,11 @@ Sharing inspect_command(const Options& options, const std::string& program, bool
     if (!facts.has_glibc_loader())
       refuse(path, "its loader is " + facts.loader + ", not glibc's",
              "build it for glibc; --share=no starts it on every rank as it is");
+    if (!facts.privileges.empty())
+      refuse(path,
+             "it is " + facts.privileges +
+                 ", so that the kernel gives each rank other addresses and its loader no library of ours",
+             "take a copy that is not (cp makes one); --share=no starts it on every rank as it is");
     return Sharing::program_memory;
   }
   if (several_ranks) {
