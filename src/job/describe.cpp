@@ -47,6 +47,7 @@ std::string list_ranks(const std::vector<Rank>& ranks) {
 }
 
 std::string describe_duration(TimeNs duration_ns) {
+  if (duration_ns < 1000) return fmt::format("{} ns", duration_ns);
   const double ms = static_cast<double>(duration_ns) / 1e6;
   return ms < 1000 ? fmt::format("{:.3g} ms", ms) : fmt::format("{:.4g} s", ms / 1000);
 }

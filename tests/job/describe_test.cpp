@@ -30,6 +30,8 @@ TEST(Describe, Durations) {
   EXPECT_EQ(describe_duration(5 * second_ns), "5 s");
   EXPECT_EQ(describe_duration(1'500'000'000), "1.5 s");
   EXPECT_EQ(describe_duration(250'000'000), "250 ms");
+  EXPECT_EQ(describe_duration(2500), "0.0025 ms");
+  EXPECT_EQ(describe_duration(1), "1 ns");
 }
 
 StalledRank stalled(Rank rank, Activity activity, std::uint64_t barrier) {
