@@ -1,9 +1,9 @@
 /// \file
 /// What a process has by itself, and the program believes to have once: its directory, file mask, locale,
-/// environment, time zone, domain of gettext(), limits, settings of Fortran's library, seeds, signal handlers and
-/// keys of thread-specific values, the files and segments that it maps, what it closes, which units of Fortran
-/// it has open, and the table of hcreate(). A change by any rank is made on all before the call returns; that of
-/// what std::terminate() calls before the next region begins.
+/// environment, time zone, domain of gettext(), limits, settings of Fortran's library, seeds, signal handlers
+/// and keys of thread-specific values, the files and segments that it maps, what it closes, which units of
+/// Fortran it has open, and the table of hcreate(). A change by any rank is made on all before the call
+/// returns; that of what std::terminate() calls before the next region begins.
 ///
 ///     chdir(path) on rank r ──▶ the real one here ──▶ message to all others: the real one there ──▶ answers
 ///     ──▶ back
