@@ -17,6 +17,7 @@
 #include <bitset>
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <string_view>
@@ -26,6 +27,7 @@
 #include "base/line_writer.hpp"
 #include "base/signal_section.hpp"
 #include "base/unique_fd.hpp"
+#include "job/rank_process.hpp"
 #include "posix/everywhere.hpp"
 #include "posix/real.hpp"
 #include "posix/shared_program.hpp"
@@ -200,6 +202,23 @@ void note_runtimes() noexcept {
   runtimes_are_known.store(true, std::memory_order_release);
 }
 
+/// How many of rank 0's are left to the program, from the lowest on: all, if there is room for the runtime's
+/// behind them. The other ranks give out numbers behind those of rank 0 anyway.
+int numbers_to_keep_free() noexcept {
+  constexpr std::uint64_t runtimes_most = 128;  // in a job of one rank, with room to spare
+  constexpr std::uint64_t for_a_rank = 3;
+  const char* const rank = std::getenv(job::rank_variable);
+  const char* const size = std::getenv(job::size_variable);
+  rlimit limit{};
+  if (rank == nullptr || size == nullptr || std::strtoul(rank, nullptr, 10) != 0 ||
+      ::getrlimit(RLIMIT_NOFILE, &limit) != 0)
+    return 0;
+  const std::uint64_t needed = runtimes_most + for_a_rank * std::strtoul(size, nullptr, 10);
+  return limit.rlim_cur < needed
+             ? 0
+             : static_cast<int>(std::min<std::uint64_t>(limit.rlim_cur - needed, numbers_a_rank));
+}
+
 void give_back_low_numbers() noexcept {
   for (int number = 0; number < numbers_a_rank; ++number)
     if (runtimes.kept_free[static_cast<std::size_t>(number)]) static_cast<void>(::close(number));
@@ -304,13 +323,10 @@ void visit_descriptors(FunctionRef<void(int)> visit) {
 
 void make_room_for_descriptors() noexcept {
   constexpr int numbers = 1024;  // as the limit usually is
-  constexpr std::uint64_t part_of_limit = 4;
   const int nothing = ::open("/", O_PATH | O_CLOEXEC);
   if (nothing < 0) return;
   UniqueFd(::fcntl(nothing, F_DUPFD_CLOEXEC, numbers - 1));
-  rlimit limit{};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  const auto end = static_cast<int>(std::min<std::uint64_t>(limit.rlim_cur / part_of_limit, numbers_a_rank));
+  const int end = numbers_to_keep_free();
   int taken = nothing;
   while (taken >= 0 && taken < end) {
     runtimes.kept_free.set(static_cast<std::size_t>(taken));

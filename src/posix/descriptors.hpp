@@ -24,7 +24,8 @@
 /// Standard output and error each rank has of its own; where rank 0 puts another file there, its neighbours
 /// do.
 ///
-/// The runtime's own have numbers of 256 and more, and are closed for all that the program knows.
+/// The runtime's own have, on rank 0, numbers of 256 and more where the limit allows it, and are closed for
+/// all that the program knows.
 ///
 /// Threads: any.
 #pragma once
