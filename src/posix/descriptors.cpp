@@ -325,7 +325,7 @@ void make_room_for_descriptors() noexcept {
   constexpr int numbers = 1024;  // as the limit usually is
   const int nothing = ::open("/", O_PATH | O_CLOEXEC);
   if (nothing < 0) return;
-  UniqueFd(::fcntl(nothing, F_DUPFD_CLOEXEC, numbers - 1));
+  { const UniqueFd last(::fcntl(nothing, F_DUPFD_CLOEXEC, numbers - 1)); }
   const int end = numbers_to_keep_free();
   int taken = nothing;
   while (taken >= 0 && taken < end) {

@@ -179,7 +179,8 @@ CRATON_MAKER(inotify_init1, (int flags), (flags))
 }
 /// Of those that are open here: another rank's stay.
 [[gnu::visibility("default")]] int close_range(unsigned first, unsigned last, int flags) noexcept {
-  if ((flags & CLOSE_RANGE_CLOEXEC) != 0 || first > last) return CRATON_REAL(close_range)(first, last, flags);
+  if ((static_cast<unsigned>(flags) & CLOSE_RANGE_CLOEXEC) != 0 || first > last)
+    return CRATON_REAL(close_range)(first, last, flags);
   craton::posix::visit_descriptors([first, last](int number) {
     if (static_cast<unsigned>(number) >= first && static_cast<unsigned>(number) <= last) ::close(number);
   });
