@@ -16,7 +16,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/craton DESTINATION ${CMAKE_INSTA
 set(CRATON_HEADERS ${CMAKE_INSTALL_INCLUDEDIR}/craton/headers)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/fiber DESTINATION ${CRATON_HEADERS} FILES_MATCHING PATTERN "*.hpp")
 install(FILES ${PROJECT_SOURCE_DIR}/src/base/clock.hpp ${PROJECT_SOURCE_DIR}/src/base/function_ref.hpp
-  ${PROJECT_SOURCE_DIR}/src/base/futex.hpp DESTINATION ${CRATON_HEADERS}/base)
+  ${PROJECT_SOURCE_DIR}/src/base/futex.hpp ${PROJECT_SOURCE_DIR}/src/base/kept_errno.hpp DESTINATION ${CRATON_HEADERS}/base)
 add_library(craton_fiber INTERFACE)
 target_compile_features(craton_fiber INTERFACE cxx_std_20)
 target_include_directories(craton_fiber INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>

@@ -1,6 +1,7 @@
 /// \file
 /// User-level threads (dissertation, chapter 5), on the machine as it is. The whole library is headers: this
-/// folder, base/clock.hpp, base/futex.hpp and base/function_ref.hpp are all that it needs.
+/// folder, base/clock.hpp, base/futex.hpp, base/kept_errno.hpp and base/function_ref.hpp are all that it
+/// needs.
 ///
 ///   fiber::Runtime runtime({.workers = 2});
 ///   const int result = runtime.run([] {
