@@ -128,6 +128,7 @@ extern "C" {
   const int status = next == nullptr ? EXIT_SUCCESS : setcontext(next);
   SharedProgram* const program = shared_program();
   if (program != nullptr && program->rank() != 0) program->exit_on_first(status);
+  if (program != nullptr) program->begin_exit();
   CRATON_REAL(exit)(status);
   __builtin_unreachable();
 }

@@ -75,6 +75,7 @@ class InMain {
   }
   int returned(int status) noexcept {
     has_returned_ = true;
+    shared_program()->begin_exit();
     return status;
   }
 

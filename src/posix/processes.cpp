@@ -192,6 +192,7 @@ extern "C" {
 [[gnu::visibility("default")]] void exit(int status) {
   SharedProgram* const program = own_program();
   if (program != nullptr && program->rank() != 0) program->exit_on_first(status);
+  if (program != nullptr) program->begin_exit();
   CRATON_REAL(exit)(status);
   __builtin_unreachable();
 }

@@ -353,8 +353,16 @@ void* SharedProgram::exit_here(void* self) {
   ::pthread_sigmask(SIG_UNBLOCK, &others, nullptr);
   auto& program = *static_cast<SharedProgram*>(self);
   if ((program.asked_.load() & asked_quickly) != 0) program.end_after_quick_exit(program.asked_status());
+  program.begin_exit();
   CRATON_REAL(exit)(program.asked_status());
   __builtin_unreachable();
+}
+
+void SharedProgram::begin_exit() noexcept {
+  pid_t first = 0;
+  const pid_t self = ::gettid();
+  if (exiting_.compare_exchange_strong(first, self) || first == self) return;
+  for (;;) ::pause();
 }
 
 /// Rank 0: whether what other ranks do at the end happens within a second. It does so at once unless they are
@@ -429,6 +437,7 @@ void SharedProgram::exit_on_first(int status) noexcept {
 }
 
 void SharedProgram::end_after_quick_exit(int status) {
+  begin_exit();
   status_.store(status);
   CRATON_REAL(quick_exit)(status);
   __builtin_unreachable();

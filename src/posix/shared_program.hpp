@@ -102,6 +102,9 @@ class SharedProgram final : public omp::Platform {
   /// _exit(status): the same, but first the ranks tell what they have counted, if they are to. Waits for
   /// ever.
   [[noreturn]] void end_without_exit(int status) noexcept;
+  /// Before the C library's exit() and quick_exit(): a second thread there would find no handler left, and
+  /// end the process while the first one's run. Those of this rank that come later wait for ever.
+  void begin_exit() noexcept;
   /// exit(status) on a rank other than 0: it is rank 0 that does it. Waits for ever.
   [[noreturn]] void exit_on_first(int status) noexcept;
   /// quick_exit(status): the handlers that the program has registered on this rank, then the end of the job.
@@ -174,6 +177,7 @@ class SharedProgram final : public omp::Platform {
   std::atomic<std::uint64_t> address_limit_{unlimited_bytes};
   std::atomic<std::uint32_t> finished_{0};  ///< a futex
   std::atomic<int> status_{0};
+  std::atomic<pid_t> exiting_{0};  ///< the thread that begin_exit() let through
   // Rank 0, of an exit() that none of its threads can do: the status below these bits; 0: nobody asked.
   static constexpr std::uint64_t was_asked = std::uint64_t{1} << 32U;
   static constexpr std::uint64_t asked_in_order = std::uint64_t{1} << 33U;

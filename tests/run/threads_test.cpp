@@ -144,6 +144,22 @@ TEST_P(ThreadEnds, AreThoseOfOneProcess) {
     EXPECT_NE(job.error().find(end.error), std::string::npos) << job.error();
 }
 
+// The second thread of a rank ended its process while the first one's handlers ran: one job in six had
+// failed.
+TEST(ThreadsThatExitAtOnce, EndTheJobOnce) {
+  for (int run = 0; run < 12; ++run) {
+    LaunchedJob exits(
+        command_of(threads_ways[static_cast<std::size_t>(run) % 4], {"thread_ends", "all_exit"}));
+    EXPECT_EQ(job::finish_clean(exits), 10);
+    EXPECT_EQ(exits.output(), at_exit_line);
+    EXPECT_EQ(exits.error(), "");
+    LaunchedJob quick(
+        command_of(threads_ways[static_cast<std::size_t>(run) % 2], {"thread_ends", "all_quick_exit"}));
+    EXPECT_EQ(job::finish_clean(quick), 11);
+    EXPECT_EQ(quick.error(), "");
+  }
+}
+
 std::string name_of_end(const testing::TestParamInfo<std::tuple<ThreadsEnd, ThreadsWay>>& tested) {
   return std::get<0>(tested.param).way + "_over_" + std::get<1>(tested.param).name;
 }

@@ -43,6 +43,12 @@ void hand_on(int left) {
 void work() {
   if (way == "main_first") return outlive();
   if (way == "handing_on") return hand_on(5);
+  if (way == "all_exit" || way == "all_quick_exit") {
+    --rest;
+    while (rest.load() > 0) usleep(50);
+    if (way == "all_exit") std::exit(10);
+    std::quick_exit(11);
+  }
   if (way == "running" || way == "main_now") {
     sem_post(&elsewhere);
     for (;;) pause();
