@@ -54,7 +54,7 @@ struct Borrowing {
   LentNumbers* lent = nullptr;
   int first_number = 0;  ///< of those that this rank gives out
   /// Not the program's: of the runtime when the program started, and what stands for rank 0's.
-  std::array<std::atomic<std::uint8_t>, numbers_most> runtimes{};
+  std::array<std::atomic<std::uint8_t>, numbers_most> withheld{};
   /// Numbers that the program was given by this process.
   std::array<std::atomic<std::uint8_t>, numbers_most> made{};
   /// One more than the descriptor that stands for a number of rank 0's.
@@ -74,7 +74,7 @@ std::atomic<bool> is_borrower{false};
 
 /// What the runtime has open: not the program's to use, close or replace, on any rank.
 struct Runtimes {
-  std::array<std::atomic<std::uint8_t>, numbers_most> has{};
+  std::bitset<numbers_most> has{};          ///< unchanged once it is known
   std::bitset<numbers_a_rank> kept_free{};  ///< taken by nothing, while the runtime opens its own behind them
   int first = numbers_most;                 ///< of `has`
   /// On rank 0, where there is room: numbers from numbers_a_rank up to here are those of the other ranks.
@@ -83,13 +83,6 @@ struct Runtimes {
 constinit Runtimes runtimes;
 /// Set once.
 std::atomic<bool> runtimes_are_known{false};
-
-bool is_runtimes(int number) noexcept {
-  if (!runtimes_are_known.load(std::memory_order_acquire) || number < runtimes.first ||
-      number >= numbers_most) [[likely]]
-    return false;
-  return runtimes.has[static_cast<std::size_t>(number)].load(std::memory_order_relaxed) != 0;
-}
 
 /// Notes whose a number is. A child that shares this process's memory until it executes another program has
 /// descriptors of its own.
@@ -110,7 +103,7 @@ int get_first(const Borrowing& with, int number) noexcept {
 /// With the lock. Rank 0 has closed it.
 void give_up(Borrowing& with, int number, int here) noexcept {
   with.borrowed[static_cast<std::size_t>(number)].store(0);
-  if (here < numbers_most) with.runtimes[static_cast<std::size_t>(here)].store(0);
+  if (here < numbers_most) with.withheld[static_cast<std::size_t>(here)].store(0);
   static_cast<void>(::close(here));
 }
 
@@ -136,7 +129,7 @@ int renew(Borrowing& with, int number) noexcept {
     return here;
   }
   if (got < numbers_most) {
-    with.runtimes[static_cast<std::size_t>(got)].store(1);
+    with.withheld[static_cast<std::size_t>(got)].store(1);
     with.made[static_cast<std::size_t>(got)].store(0);
   }
   slot.store(got + 1, std::memory_order_release);
@@ -176,7 +169,7 @@ bool is_local(const Borrowing& with, int number) noexcept {
   const auto index = static_cast<std::size_t>(number);
   if (with.made[index].load() != 0) return true;
   if (number <= STDERR_FILENO) return number != STDIN_FILENO;
-  return with.borrowed[index].load() == 0 && with.runtimes[index].load() == 0 && is_open(number);
+  return with.borrowed[index].load() == 0 && with.withheld[index].load() == 0 && is_open(number);
 }
 
 /// What is opened here without a word to us must not get a number of rank 0's: it would hide a file of the
@@ -196,7 +189,7 @@ void note_runtimes() noexcept {
   visit_descriptors([](int number) {
     const bool is_kept_free = number < numbers_a_rank && runtimes.kept_free[static_cast<std::size_t>(number)];
     if (number <= STDERR_FILENO || is_kept_free || (::fcntl(number, F_GETFD) & FD_CLOEXEC) == 0) return;
-    runtimes.has[static_cast<std::size_t>(number)].store(1);
+    runtimes.has.set(static_cast<std::size_t>(number));
     runtimes.first = std::min(runtimes.first, number);
   });
   runtimes_are_known.store(true, std::memory_order_release);
@@ -292,12 +285,14 @@ void tell_if_lent(int number) noexcept {
   LentNumbers* const lent = own_lent.load(std::memory_order_acquire);
   if (lent == nullptr || number < 0 || number >= numbers_most) return;
   auto& mark = (*lent)[static_cast<std::size_t>(number)];
-  if (mark.load() == 0 && !is_output(number)) [[likely]]
+  // Where rank 0 has closed its output, as many programs do at the end, that of the others stays.
+  const bool is_elsewhere = is_output(number) && is_open(number);
+  if (mark.load() == 0 && !is_elsewhere) [[likely]]
     return;
   Everywhere* const others = everywhere_now();
   if (others == nullptr || !shared_program()->is_this_process()) return;
   const KeptErrno kept;
-  if (is_output(number)) tell_of_far_output(number);
+  if (is_elsewhere) tell_of_far_output(number);
   mark.store(0);
   others->make(Everywhere::Kind::descriptor, &number, sizeof number);
 }
@@ -363,13 +358,13 @@ void share_descriptors(SharedProgram& program, space::Agreement& agreement) {
     own.first_number = wanted + numbers_a_rank <= room ? static_cast<int>(wanted) : 0;
     if (room >= numbers_enough) take_low_numbers();
   }
-  visit_descriptors([&own](int number) { own.runtimes[static_cast<std::size_t>(number)].store(1); });
+  visit_descriptors([&own](int number) { own.withheld[static_cast<std::size_t>(number)].store(1); });
   is_borrower.store(true, std::memory_order_release);
 }
 
 int descriptor_here(int number, const char* function) noexcept {
   if (!is_borrower.load(std::memory_order_acquire)) [[likely]]
-    return is_runtimes(number) ? no_descriptor : number;
+    return descriptor_is_runtimes(number) ? no_descriptor : number;
   Borrowing& own = borrowing();
   if (is_local(own, number)) return number;
   if (own.first) return borrow(own, number, function);
@@ -400,7 +395,8 @@ int descriptor_made(int descriptor) noexcept {
 }
 
 bool descriptor_is_runtimes(int number) noexcept {
-  return is_runtimes(number);
+  return runtimes_are_known.load(std::memory_order_acquire) && number >= runtimes.first &&
+         number < numbers_most && runtimes.has[static_cast<std::size_t>(number)];
 }
 
 bool descriptor_is_foreign(int number) noexcept {
@@ -429,13 +425,13 @@ void descriptor_replacing(int number) noexcept {
   if (number < 0 || number >= numbers_most || !is_borrower.load(std::memory_order_acquire)) [[likely]]
     return;
   Borrowing& own = borrowing();
-  if (own.runtimes[static_cast<std::size_t>(number)].load() == 0 || !own.program->is_this_process()) return;
+  if (own.withheld[static_cast<std::size_t>(number)].load() == 0 || !own.program->is_this_process()) return;
   const SignalSection section;
   const std::lock_guard lock(own.lock);
   for (auto& slot : own.borrowed) {
     if (slot.load() != number + 1) continue;
     slot.store(0);
-    own.runtimes[static_cast<std::size_t>(number)].store(0);
+    own.withheld[static_cast<std::size_t>(number)].store(0);
   }
 }
 

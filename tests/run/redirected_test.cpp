@@ -65,6 +65,14 @@ INSTANTIATE_TEST_SUITE_P(Run, Redirected,
                            return std::string(std::get<1>(tested.param)) + std::get<0>(tested.param);
                          });
 
+TEST(RedirectedElsewhere, NothingIsSaidOfWhatIsOnlyClosed) {
+  LaunchedJob job({"--share=auto", "-n", "2", "--threads", "1", "--isolate-nodes", "--",
+                   job::program("redirected"), "end", ""});
+  EXPECT_EQ(job::finish_clean(job), 0);
+  EXPECT_EQ(job.output(), lines("before"));
+  EXPECT_EQ(job.error(), "");
+}
+
 TEST(RedirectedElsewhere, ALineSaysWhatStaysWhereItWas) {
   const Target target("isolated");
   LaunchedJob job({"--share=auto", "-n", "2", "--threads", "1", "--isolate-nodes", "--",

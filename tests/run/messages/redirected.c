@@ -19,6 +19,7 @@ static void print(const char* where) {
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
   print("before");
+  if (strcmp(argv[1], "end") == 0) return fclose(stdout);
   const int kept = dup(STDOUT_FILENO);
   if (strcmp(argv[1], "freopen") == 0) {
     if (freopen(argv[2], "w", stdout) == NULL) return 3;
