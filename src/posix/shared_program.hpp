@@ -141,6 +141,8 @@ class SharedProgram final : public omp::Platform {
   fabric::HandlerId first_handler() override;
 
  private:
+  static constexpr fabric::HandlerId end_handler = fabric::max_handlers - 2;
+
   void agree_on_image(space::Agreement& agreement);
   void share_data();
   void share_part(const LoadedObject& object, const DataPart& part);
