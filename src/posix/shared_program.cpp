@@ -103,7 +103,9 @@ SharedProgram::SharedProgram()
                       .stack_bytes = sizes.part_bytes()};
   open_.emplace(*job_, open_options(job_->options(), job));
   stack_segment_ = &open_->space().create_owned_segment("stacks", sizes.part_bytes(), contents_of_stacks());
-  stack_atomics_.emplace(fabric(), open_->space(), *stack_segment_, stack_atomics_handler);
+  using Order = space::OwnedAtomics::Order;
+  stack_atomics_.emplace(fabric(), open_->space(), *stack_segment_, stack_atomics_handler,
+                         open_->is_causal() ? Order::causal : Order::flushed);
   stacks_.emplace(*stack_segment_, job_->rank(), sizes);
   share_data();
   processes_ = agreement_->gather(static_cast<std::uint64_t>(process_));

@@ -15,7 +15,14 @@
 ///     a look         of a thread that waits may find a plain store, which nobody saw: so all others publish
 ///                    what they know after it was made and before it counts, and this rank acquires that.
 ///
-/// Not ordered: plain loads but looks that find other changes than exchanges and those to zero.
+/// Where the segments of the job are causal, these two as well:
+///
+///     a change       that one of them finds, to what the last one on these bytes left (line_notes.hpp), was a
+///                    plain store, as by who frees a lock: it is treated as what a look finds.
+///     an address     of memory that ranks share, left by one of them, is likely to be followed by who loads
+///                    it, as the head of a list is: it is told as what an exchange leaves.
+///
+/// Not ordered: plain loads but looks that find other changes than those that are told.
 ///
 /// Threads: any that may fault; not in handlers of messages. Errors: peer_lost, not_supported as
 /// OwnedSegment::run_atomic, out_of_resources where a rank cannot start its thread.
@@ -33,6 +40,7 @@
 #include "base/clock.hpp"
 #include "base/function_ref.hpp"
 #include "fabric/fabric.hpp"
+#include "space/line_notes.hpp"
 #include "space/owned_segment.hpp"
 #include "space/space.hpp"
 
@@ -43,8 +51,11 @@ class OwnedAtomics {
   /// Of the strong blocks.
   static constexpr std::size_t address_bytes = std::size_t{1} << 20U;
 
+  enum class Order { flushed, causal };
+
   /// Collective; blocks. \param handler the same on all ranks \throws Error
-  OwnedAtomics(fabric::Fabric& fabric, Space& space, OwnedSegment& memory, fabric::HandlerId handler);
+  OwnedAtomics(fabric::Fabric& fabric, Space& space, OwnedSegment& memory, fabric::HandlerId handler,
+               Order order);
   OwnedAtomics(const OwnedAtomics&) = delete;
   OwnedAtomics& operator=(const OwnedAtomics&) = delete;
   ~OwnedAtomics() { stop(); }
@@ -78,10 +89,18 @@ class OwnedAtomics {
     std::atomic<bool> to_show{false};
   };
 
+  /// Whether all others must know what this rank does before they can see that an instruction left `after`.
+  using MustBeTold = bool (OwnedAtomics::*)(const void* address, std::uint64_t before,
+                                            std::uint64_t after) const;
+  bool may_be_looked_for(const void* address, std::uint64_t before, std::uint64_t after) const;
+  bool is_changed(const void* /*address*/, std::uint64_t before, std::uint64_t after) const {
+    return after != before;
+  }
+
   void in_order(const void* address, FunctionRef<void()> instruction);
-  bool try_to_zero(void* address, std::size_t bytes, FunctionRef<void(void* target)> instruction,
-                   bool others_know);
-  bool try_exchange(void* address, std::size_t bytes, FunctionRef<void(void* target)> instruction);
+  void with_notes(const void* address, FunctionRef<void(LineNotes& notes)> body);
+  void run_on_word(void* address, std::size_t bytes, FunctionRef<void(void* target)> instruction,
+                   MustBeTold must_be_told);
   void tell_all();
   void ask_all();
   void question_all(Kind kind);
@@ -96,6 +115,7 @@ class OwnedAtomics {
   fabric::Fabric& fabric_;
   OwnedSegment& memory_;
   const fabric::HandlerId handler_;
+  const Order order_of_plain_stores_;
   std::byte* order_;
   coherence::SegmentId order_id_;
   std::mutex telling_;  ///< one thread of this rank at a time

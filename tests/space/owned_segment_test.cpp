@@ -166,7 +166,9 @@ void wait_for_stage(int number) {
   while (stage().load() != number) ::usleep(50);
 }
 
-/// A word in the part of the last rank, and data in a block of the space that all ranks have read.
+using Order = OwnedAtomics::Order;
+
+/// A word in the part of a rank, and data in a block of the space that all ranks have read.
 struct Guarded {
   OwnedSegment& owned;
   volatile std::uint64_t& word;
@@ -174,13 +176,14 @@ struct Guarded {
   volatile std::uint64_t& data;
   OwnedAtomics atomics;
 
-  explicit Guarded(RankSpace& rank)
+  explicit Guarded(RankSpace& rank, Order order = Order::flushed) : Guarded(rank, rank.size() - 1, order) {}
+  Guarded(RankSpace& rank, Rank owner, Order order)
       : owned(rank.space.create_owned_segment("owned", part_bytes)),
-        word(words_of(owned, rank.size() - 1)[9]),
+        word(words_of(owned, owner)[9]),
         blocks(
             rank.space.create_segment({.name = "blocks", .bytes = 4096, .initial_homes = {}, .dials = {}})),
         data(*reinterpret_cast<std::uint64_t*>(blocks.data())),
-        atomics(rank.fabric, rank.space, owned, meeting_handler + 1) {
+        atomics(rank.fabric, rank.space, owned, meeting_handler + 1, order) {
     rank.check(data == 0, said("data that nobody wrote", data, 0));
     rank.space.barrier().wait();
   }
@@ -198,9 +201,9 @@ struct Guarded {
   }
 };
 
-// Rank 0 comes first, and its instruction is done last: it knows what rank 1 knew.
+// Rank 0 comes first, and its instruction is done last: it knows what rank 1 knew. Owners need no lock.
 void who_is_overtaken_learns(RankSpace& rank) {
-  Guarded guarded(rank);
+  Guarded guarded(rank, Rank{0}, Order::flushed);
   bool is_first = true;
   if (rank.rank() == 0) {
     guarded.add([&] {
@@ -220,7 +223,7 @@ void who_is_overtaken_learns(RankSpace& rank) {
 
 // Rank 1 comes when rank 0's instruction is done, but rank 0 has not left yet.
 void who_comes_next_learns(RankSpace& rank) {
-  Guarded guarded(rank);
+  Guarded guarded(rank, Rank{0}, Order::flushed);
   if (rank.rank() == 0) {
     guarded.data = 7;
     guarded.add([] {},
@@ -254,6 +257,57 @@ void stores_tell_all(RankSpace& rank) {
     guarded.atomics.run(words_of(guarded.owned, 0) + 100, 8, [](void* target) {
       std::atomic_ref(*static_cast<std::uint64_t*>(target)).fetch_add(1);
     });
+    rank.space.barrier().wait();
+  }
+  guarded.end(rank);
+}
+
+// All take a lock by an instruction, and free it by a plain store.
+void plain_stores_free_locks(RankSpace& rank) {
+  Guarded guarded(rank, Order::causal);
+  auto* const lock = const_cast<std::uint64_t*>(&guarded.word);
+  const auto take = [&](std::uint64_t round) {
+    std::uint64_t found = 1;
+    const auto body = [&](void* target) {
+      found = std::atomic_ref(*static_cast<std::uint64_t*>(target)).exchange(1);
+    };
+    while (found != 0) {
+      if (round % 2 == 0) {
+        guarded.atomics.run(lock, 8, body);
+      } else {
+        guarded.atomics.exchange(lock, 8, body);
+      }
+      if (found != 0) ::usleep(50);
+    }
+  };
+  for (std::uint64_t round = 0; round < rounds; ++round) {
+    take(round);
+    ::usleep(200);  // others try meanwhile, so that this rank was not the last who did
+    guarded.data = guarded.data + 1;
+    guarded.word = 0;
+    ::usleep(100);
+    rank.space.publish();  // what waits for the heartbeat otherwise
+  }
+  rank.space.barrier().wait();
+  rank.check(guarded.data == rounds * rank.size(),
+             said("data under a lock", guarded.data, rounds * rank.size()));
+  guarded.end(rank);
+}
+
+// Others find what an address leads to that an instruction has left on the stack of who looks.
+void addresses_are_told(RankSpace& rank) {
+  Guarded guarded(rank, Order::causal);
+  for (std::uint64_t round = 1; round <= 20; ++round) {
+    const auto address = reinterpret_cast<std::uint64_t>(guarded.blocks.data()) + (round << 48U);
+    if (rank.rank() == 0) {
+      guarded.data = round;
+      guarded.atomics.run(const_cast<std::uint64_t*>(&guarded.word), 8, [&](void* target) {
+        std::atomic_ref(*static_cast<std::uint64_t*>(target)).exchange(address);
+      });
+    } else if (rank.rank() + 1 == rank.size()) {
+      while (guarded.word != address) ::usleep(50);
+      rank.check(guarded.data == round, said("data at an address", guarded.data, round));
+    }
     rank.space.barrier().wait();
   }
   guarded.end(rank);
@@ -446,7 +500,8 @@ INSTANTIATE_TEST_SUITE_P(
             Case{"MutexOrders", &mutex_orders}, Case{"PartsAndBlocks", &threads_acquire_parts_and_blocks},
             Case{"Atomics", &atomics_are_exact}, Case{"WhoIsOvertakenLearns", &who_is_overtaken_learns},
             Case{"WhoComesNextLearns", &who_comes_next_learns}, Case{"StoresTellAll", &stores_tell_all},
-            Case{"LooksLearn", &looks_learn}, Case{"KernelWrites", &kernel_writes_at_the_owner}),
+            Case{"PlainStoresFreeLocks", &plain_stores_free_locks},
+            Case{"AddressesAreTold", &addresses_are_told}, Case{"LooksLearn", &looks_learn}, Case{"KernelWrites", &kernel_writes_at_the_owner}),
         testing::ValuesIn(machines), testing::Values(Rank{2}, Rank{3})),
     [](const auto& param) {
       return std::string(std::get<0>(param.param).name) + "_" + std::get<1>(param.param).name + "_" +
