@@ -4,9 +4,11 @@
 #include <pty.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 
 #include "base/error.hpp"
@@ -115,16 +117,22 @@ void make_cpp_streams() noexcept {
 /// And so that there is room for code near that of libraries (map_near()): right below them the kernel would
 /// place what this rank maps, hundreds of GiB.
 void skip_addresses() noexcept {
-  // Room for what a rank maps for itself: with the system's views of the program's heap and of its twins,
-  // several times its size. Where the stack is unlimited there are 21 TiB of addresses in all, so that from
-  // the 17th on ranks share rooms.
-  constexpr std::size_t room_bytes = std::size_t{1} << 40U;
-  constexpr unsigned long rooms = 16;
+  // Room for what a rank maps for itself: with heaps of the usual size its own views and twins of them take
+  // 500 GiB, and those of each neighbour's as much. All ranks' must end above the files that programs map
+  // (mappings.cpp), 17 TiB below the stacks; where that is unlimited there are 21 TiB in all. So where there
+  // are many ranks the rooms overlap, and from the 17th on they are shared.
+  constexpr std::size_t view_gib = 600;
+  constexpr std::size_t all_gib = 16 * 1024;
+  constexpr std::size_t ranks_most = 16;
   constexpr std::size_t near_code_bytes = std::size_t{1} << 30U;
   const char* const rank = std::getenv(craton::job::rank_variable);
-  if (rank == nullptr) return;
-  const unsigned long room = std::strtoul(rank, nullptr, 10) % rooms;
-  craton::vm::skip_addresses(room * room_bytes + near_code_bytes);
+  const char* const size = std::getenv(craton::job::size_variable);
+  if (rank == nullptr || size == nullptr) return;
+  const std::size_t ranks = std::clamp<std::size_t>(std::strtoul(size, nullptr, 10), 2, ranks_most);
+  const std::size_t needed_gib = (ranks + 1) * view_gib;
+  const std::size_t room_gib = std::min(needed_gib, (all_gib - needed_gib) / (ranks - 1));
+  const std::size_t room = std::strtoul(rank, nullptr, 10) % ranks;
+  craton::vm::skip_addresses((room * room_gib << 30U) + near_code_bytes);
   if (room != 0) craton::vm::end_brk();
 }
 

@@ -43,7 +43,8 @@ T read_change(const std::byte* change) noexcept {
 bool needs_memory(Everywhere::Kind kind) noexcept {
   using Kind = Everywhere::Kind;
   return kind == Kind::locale || kind == Kind::text_domain || kind == Kind::time_zone ||
-         kind == Kind::terminate_handler || (kind == Kind::seed && random_state_is_the_programs());
+         kind == Kind::cpp_locale || kind == Kind::terminate_handler ||
+         (kind == Kind::seed && random_state_is_the_programs());
 }
 
 /// \param change has room for all that its kind says \returns whether it worked
@@ -105,6 +106,11 @@ bool change_here(SharedProgram& program, Everywhere::Kind kind, const std::byte*
       return set_table_as_told(read_change<TableChange>(change));
     case Kind::text_domain:
       return set_text_domain_as_told(change);
+    case Kind::cpp_locale:
+      return set_cpp_locale_as_told(reinterpret_cast<const char*>(change));
+    case Kind::semaphore:
+      set_semaphore_as_told(change);
+      return true;
     case Kind::answer:
       break;
   }

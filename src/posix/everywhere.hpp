@@ -2,8 +2,9 @@
 /// What a process has by itself, and the program believes to have once: its directory, file mask, locale,
 /// environment, time zone, domain of gettext(), limits, settings of Fortran's library, seeds, signal handlers
 /// and keys of thread-specific values, the files and segments that it maps, what it closes, which units of
-/// Fortran it has open, and the table of hcreate(). A change by any rank is made on all before the call
-/// returns; that of what std::terminate() calls before the next region begins.
+/// Fortran it has open, its named semaphores over nodes, and the table of hcreate(). A change by any rank is
+/// made on all before the call returns; those of what std::terminate() calls and of the C++ library's locale
+/// before the next region or thread begins.
 ///
 ///     chdir(path) on rank r ──▶ the real one here ──▶ message to all others: the real one there ──▶ answers
 ///     ──▶ back
@@ -19,6 +20,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -62,6 +64,8 @@ class Everywhere {
     unit_closed,
     table,
     text_domain,
+    semaphore,
+    cpp_locale,
     answer
   };
 
@@ -126,6 +130,10 @@ struct KeyChange {
 struct TextDomainChange {
   enum class What : std::uint32_t { name, folder, character_set } what;
 };
+/// Kind::semaphore; the name of its file follows, with its end.
+struct SemaphoreChange {
+  sem_t* semaphore;  ///< in the shared heap; null: there is none of this name any more
+};
 /// Kind::table: that of hcreate(), in the shared heap.
 struct TableChange {
   hsearch_data* table;
@@ -171,6 +179,10 @@ bool set_action_as_told(const ActionChange& change) noexcept;
 bool set_environment_as_told(const EnvironmentChange& change) noexcept;
 /// What they do for Kind::text_domain (text_domains.cpp).
 bool set_text_domain_as_told(const std::byte* change) noexcept;
+/// What they do for Kind::cpp_locale, a name with its end (cpp_locale.cpp).
+bool set_cpp_locale_as_told(const char* name) noexcept;
+/// What they do for Kind::semaphore (named_semaphores.cpp).
+void set_semaphore_as_told(const std::byte* change);
 /// What they do for Kind::table (collections.cpp).
 bool set_table_as_told(const TableChange& change) noexcept;
 /// What they do for Kind::key and key_deleted (keys.cpp). \returns whether the key has that number here, or

@@ -32,6 +32,7 @@
 #include "posix/descriptors.hpp"
 #include "posix/everywhere.hpp"
 #include "posix/kernel_memory.hpp"
+#include "posix/mappings.hpp"
 #include "posix/monitor.hpp"
 #include "posix/pages.hpp"
 #include "posix/remote_files.hpp"
@@ -171,9 +172,14 @@ constexpr std::uintptr_t files_begin = 0x6a0000000000;
 constexpr std::uintptr_t files_end = 0x6f0000000000;
 std::atomic<std::uintptr_t> files_used{0};
 
-bool is_of_all(std::uintptr_t address) noexcept {
-  return address >= files_begin && address < files_end;
+}  // namespace
+
+bool is_of_all(const void* address) noexcept {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  return at >= files_begin && at < files_end;
 }
+
+namespace {
 
 /// \returns 0 where this rank has no addresses left
 std::uintptr_t choose_address(SharedProgram& program, std::size_t bytes) noexcept {
@@ -194,8 +200,9 @@ bool map_file(const MapChange& change, int fd) noexcept {
   return false;
 }
 
-/// \returns null where not all ranks have it now
-void* map_everywhere(SharedProgram& program, std::size_t bytes, int protection, int flags, int fd,
+}  // namespace
+
+void* map_everywhere(SharedProgram& program, std::size_t bytes, int protection, int flags, int descriptor,
                      off64_t offset) {
   Everywhere* const others = everywhere_now();
   const std::uintptr_t begin = choose_address(program, bytes);
@@ -205,25 +212,26 @@ void* map_everywhere(SharedProgram& program, std::size_t bytes, int protection, 
                          .offset = offset,
                          .node = program.fabric().node_of(program.rank()),
                          .process = ::getpid(),
-                         .descriptor = fd,
+                         .descriptor = descriptor,
                          .protection = protection,
                          .flags = flags};
-  if (!map_file(change, fd)) return nullptr;
+  if (!map_file(change, descriptor)) return nullptr;
   if (others->make(Everywhere::Kind::map, &change, sizeof change)) return reinterpret_cast<void*>(begin);
   others->make(Everywhere::Kind::unmap, &change, sizeof change);
   unmap_as_told(change);
   return nullptr;
 }
 
+namespace {
+
 /// On all ranks, where all have it.
 int unmap_file(const void* caller, void* begin, std::size_t bytes) noexcept {
-  const auto address = reinterpret_cast<std::uintptr_t>(begin);
-  if (!is_of_all(address)) return unmap_by_kernel(caller, begin, bytes);
+  if (!is_of_all(begin)) return unmap_by_kernel(caller, begin, bytes);
   const int result = CRATON_REAL(munmap)(begin, bytes);
   Everywhere* const others = everywhere_now();
   if (result != 0 || others == nullptr) return result;
   MapChange change{};
-  change.begin = address;
+  change.begin = reinterpret_cast<std::uintptr_t>(begin);
   change.bytes = page_up(bytes);
   others->make(Everywhere::Kind::unmap, &change, sizeof change);
   return 0;
@@ -379,7 +387,7 @@ int detach(const void* begin) noexcept {
   Everywhere* const others = everywhere_now();
   MapChange change{};
   change.begin = reinterpret_cast<std::uintptr_t>(begin);
-  if (result != 0 || others == nullptr || !is_of_all(change.begin)) return result;
+  if (result != 0 || others == nullptr || !is_of_all(begin)) return result;
   others->make(Everywhere::Kind::detach, &change, sizeof change);
   return 0;
 }

@@ -265,6 +265,7 @@ void* started(void* start) {
 bool SharedProgram::stays_on_rank(const void* function) noexcept {
   if (is_own_code(function)) {
     tell_terminate_handler();
+    tell_cpp_locale();
     return false;
   }
   if (image_.object_of(function) == nullptr) tell_what_stays("parallel regions", function);

@@ -6,6 +6,9 @@
 #include <cerrno>
 #include <ctime>
 
+#include "base/kept_errno.hpp"
+#include "omp/constructs.hpp"
+#include "posix/mappings.hpp"
 #include "posix/monitor.hpp"
 #include "posix/real.hpp"
 
@@ -29,16 +32,30 @@ int wait_until(clockid_t clock, const timespec* until, Wait wait) {
   return is_time(clock, *until) ? wait(deadline_of(clock, until)) : EINVAL;
 }
 
+/// Calls the C library's function for an object that is none of the monitor's. One in a file that all ranks
+/// of a node have mapped may be others' as well, and the kernel wakes them: what this thread knows goes with
+/// it, and it learns what they knew.
+template <typename Call>
+int as_others_may_see(const void* object, Call call) {
+  if (!is_of_all(object)) return call();
+  omp::flush();
+  const int result = call();
+  const KeptErrno kept;
+  omp::flush();
+  return result;
+}
+
 }  // namespace craton::posix
 
 #define CRATON_EXPORT extern "C" [[gnu::visibility("default")]]
 // NOLINTBEGIN(bugprone-macro-parentheses): two lists and a call
 /// Defines what programs get as `name`: the C library's function, or where `object` is one that all ranks
 /// share, `ours`, which calls its monitor `shared`.
-#define CRATON_SYNCHRONISED(name, object, parameters, arguments, ours)                                 \
-  CRATON_EXPORT int name parameters {                                                                  \
-    craton::posix::Monitor* const shared =                                                             \
-        craton::posix::monitor_of(const_cast<const void*>(static_cast<const volatile void*>(object))); \
-    return shared == nullptr ? CRATON_REAL(name) arguments : ours;                                     \
+#define CRATON_SYNCHRONISED(name, object, parameters, arguments, ours)                            \
+  CRATON_EXPORT int name parameters {                                                             \
+    const void* const which = const_cast<const void*>(static_cast<const volatile void*>(object)); \
+    craton::posix::Monitor* const shared = craton::posix::monitor_of(which);                      \
+    if (shared != nullptr) return ours;                                                           \
+    return craton::posix::as_others_may_see(which, [&] { return CRATON_REAL(name) arguments; });  \
   }
 // NOLINTEND(bugprone-macro-parentheses)

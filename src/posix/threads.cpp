@@ -311,6 +311,7 @@ int Threads::create_there(fabric::Rank rank, pthread_t* thread, const pthread_at
   const KeptErrno kept;
   if (program_.rank() == 0) program_.note_threads_elsewhere();
   program_.flush_output();
+  tell_cpp_locale();
   Request request{.kind = Kind::start};
   put(request.bytes, Beginning(body, argument, attributes));
   const Answer made = ask(rank, request);

@@ -3,8 +3,8 @@
 /// sees whether a plain store came between: those no rank is told of. The notes on a line lie in the strong
 /// block that orders the instructions on it (owned_atomics.hpp), which goes to whoever runs the next.
 ///
-/// Between try_lock() and unlock() one thread of all ranks at a time, which need not have the block all the time.
-/// What is forgotten, where there are too many lines, counts as changed.
+/// Between try_lock() and unlock() one thread of all ranks at a time, which need not have the block all the
+/// time. What is forgotten, where there are too many lines, counts as changed.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,8 @@ class LineNotes {
   static constexpr std::size_t line_bytes = 64;
 
   /// Begins with a store, so that the block comes to be written at once.
-  /// \returns whether this thread has it; else `turns`, the first bytes of the block, change before it is free
+  /// \returns whether this thread has it; else `turns`, the first bytes of the block, change before it is
+  /// free
   bool try_lock(std::uint64_t& turns) noexcept {
     turns = std::atomic_ref(turns_).fetch_or(1);
     return turns % 2 == 0;

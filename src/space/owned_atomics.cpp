@@ -142,8 +142,8 @@ bool OwnedAtomics::may_be_looked_for(const void* address, std::uint64_t before, 
 
 /// Nobody else comes meanwhile, even while all others are told and asked: else it would be in vain each time
 /// that somebody does.
-void OwnedAtomics::run_on_word(void* address, std::size_t bytes,
-                               FunctionRef<void(void* target)> instruction, MustBeTold must_be_told) {
+void OwnedAtomics::run_on_word(void* address, std::size_t bytes, FunctionRef<void(void* target)> instruction,
+                               MustBeTold must_be_told) {
   const SignalSection section;  // a handler may come here too
   std::uint64_t before = 0;
   std::uint64_t after = 0;

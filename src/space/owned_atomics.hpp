@@ -17,7 +17,8 @@
 ///
 /// Where the segments of the job are causal, these two as well:
 ///
-///     a change       that one of them finds, to what the last one on these bytes left (line_notes.hpp), was a
+///     a change       that one of them finds, to what the last one on these bytes left (line_notes.hpp), was
+///     a
 ///                    plain store, as by who frees a lock: it is treated as what a look finds.
 ///     an address     of memory that ranks share, left by one of them, is likely to be followed by who loads
 ///                    it, as the head of a list is: it is told as what an exchange leaves.

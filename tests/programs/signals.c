@@ -26,8 +26,8 @@ int main(int argc, char** argv) {
                    : number == SIGINT   ? "INT"
                                         : "TERM");
     fflush(stdout);
-    /* Not by exit: the leak checker of address sanitizer attaches to the process there, and waits for ever where
-     * a SIGCONT, which timeout(1) sends after SIGTERM, takes the stop away that it waits for. */
+    /* Not by exit: the leak checker of address sanitizer attaches to the process there, and waits for ever
+     * where a SIGCONT, which timeout(1) sends after SIGTERM, takes the stop away that it waits for. */
     if (!stubborn && (number == SIGINT || number == SIGTERM)) _exit(0);
   }
 }

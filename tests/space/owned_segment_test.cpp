@@ -501,7 +501,8 @@ INSTANTIATE_TEST_SUITE_P(
             Case{"Atomics", &atomics_are_exact}, Case{"WhoIsOvertakenLearns", &who_is_overtaken_learns},
             Case{"WhoComesNextLearns", &who_comes_next_learns}, Case{"StoresTellAll", &stores_tell_all},
             Case{"PlainStoresFreeLocks", &plain_stores_free_locks},
-            Case{"AddressesAreTold", &addresses_are_told}, Case{"LooksLearn", &looks_learn}, Case{"KernelWrites", &kernel_writes_at_the_owner}),
+            Case{"AddressesAreTold", &addresses_are_told}, Case{"LooksLearn", &looks_learn},
+            Case{"KernelWrites", &kernel_writes_at_the_owner}),
         testing::ValuesIn(machines), testing::Values(Rank{2}, Rank{3})),
     [](const auto& param) {
       return std::string(std::get<0>(param.param).name) + "_" + std::get<1>(param.param).name + "_" +

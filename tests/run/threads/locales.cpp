@@ -1,0 +1,64 @@
+/// \file
+/// std::locale::global(): threads get what the program set before they began, by name.
+#include <cstddef>
+#include <cwchar>
+#include <locale>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "check_threads.h"
+
+namespace {
+
+/// \returns the bytes of a text of one wide character, as a file's stream would write it; 0 if it cannot
+int bytes_of(wchar_t character) {
+  using Conversion = std::codecvt<wchar_t, char, std::mbstate_t>;
+  std::mbstate_t state{};
+  const wchar_t* read = nullptr;
+  char* written = nullptr;
+  char bytes[8];
+  const auto& conversion = std::use_facet<Conversion>(std::locale());
+  const auto result =
+      conversion.out(state, &character, &character + 1, read, bytes, bytes + sizeof bytes, written);
+  return result == Conversion::ok ? static_cast<int>(written - bytes) : 0;
+}
+
+/// Sums over the threads: how many have a locale of that name, and what each makes of a character.
+void look(const char* what, const std::string& name) {
+  const int n = thread_count();
+  std::vector<int> named(static_cast<std::size_t>(n));
+  std::vector<int> bytes(named.size());
+  std::vector<std::thread> threads;
+  for (std::size_t self = 0; self < named.size(); ++self) {
+    threads.emplace_back([&, self, n] {
+      meet(n);
+      named[self] = std::locale().name() == name && std::ostringstream().getloc().name() == name ? 1 : 0;
+      bytes[self] = bytes_of(L'\u00fc');
+    });
+  }
+  int all_named = 0;
+  int all_bytes = 0;
+  for (std::size_t self = 0; self < named.size(); ++self) {
+    threads[self].join();
+    all_named += named[self];
+    all_bytes += bytes[self];
+  }
+  check_int(what, all_named);
+  check_int("bytes", all_bytes);
+}
+
+}  // namespace
+
+int main() {
+  look("have the classic one", "C");
+  std::locale::global(std::locale("C.UTF-8"));
+  look("have the one of UTF-8", "C.UTF-8");
+  const std::locale mixed(std::locale::classic(), std::locale(), std::locale::ctype);
+  std::locale::global(mixed);
+  look("have a mixed one", mixed.name());
+  std::locale::global(std::locale::classic());
+  look("have the classic one again", "C");
+  return finish();
+}
