@@ -1,6 +1,8 @@
-// std::locale::global(): what streams have that are made afterwards. Each process has a C++ library with one
-// of its own, which leads to tables of the C library's, so the other ranks make theirs by its name. One that
-// has facets of the program's own has no name, and stays the rank's.
+// Each process has a C++ library with a global locale of its own, which leads to tables of the C library's,
+// so the other ranks make theirs by its name. One that has facets of the program's own has no name, and stays
+// the rank's.
+#include "posix/cpp_locale.hpp"
+
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -13,8 +15,6 @@
 #include <utility>
 
 #include "base/line_writer.hpp"
-#include "posix/everywhere.hpp"
-#include "posix/threads.hpp"
 
 namespace craton::posix {
 
@@ -107,14 +107,13 @@ bool make_everywhere(Everywhere& others, std::string_view name) noexcept {
 
 }  // namespace
 
-void tell_cpp_locale() noexcept {
-  Everywhere* const others = everywhere_now();
-  if (others == nullptr || !ProgramLocale::is_there()) return;
+void tell_cpp_locale(Everywhere& others) noexcept {
+  if (!ProgramLocale::is_there()) return;
   const ProgramLocale now;
   ProgramLocale kept;
   if (!told().set(kept)) return;
   now.with_name([&](std::string_view name) {
-    if (make_everywhere(*others, name)) return;
+    if (make_everywhere(others, name)) return;
     constexpr std::string_view line =
         "craton: std::locale::global() holds for threads of this rank only: the locale has facets of the "
         "program's own, or not all hosts have it; imbue streams with it\n";

@@ -43,7 +43,7 @@ T read_change(const std::byte* change) noexcept {
 bool needs_memory(Everywhere::Kind kind) noexcept {
   using Kind = Everywhere::Kind;
   return kind == Kind::locale || kind == Kind::text_domain || kind == Kind::time_zone ||
-         kind == Kind::cpp_locale || kind == Kind::terminate_handler ||
+         kind == Kind::cpp_locale || kind == Kind::cpp_setting ||
          (kind == Kind::seed && random_state_is_the_programs());
 }
 
@@ -61,9 +61,6 @@ bool change_here(SharedProgram& program, Everywhere::Kind kind, const std::byte*
                                     reinterpret_cast<const char*>(change + sizeof(LocaleChange))) != nullptr;
     case Kind::time_zone:
       set_time_zone_as_told();
-      return true;
-    case Kind::terminate_handler:
-      set_terminate_handler_as_told(read_change<void (*)()>(change));
       return true;
     case Kind::action:
       return set_action_as_told(read_change<ActionChange>(change));
@@ -106,6 +103,8 @@ bool change_here(SharedProgram& program, Everywhere::Kind kind, const std::byte*
       return set_table_as_told(read_change<TableChange>(change));
     case Kind::text_domain:
       return set_text_domain_as_told(change);
+    case Kind::cpp_setting:
+      return set_cpp_setting_as_told(read_change<CppSettingChange>(change));
     case Kind::cpp_locale:
       return set_cpp_locale_as_told(reinterpret_cast<const char*>(change));
     case Kind::semaphore:

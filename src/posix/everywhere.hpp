@@ -3,8 +3,8 @@
 /// environment, time zone, domain of gettext(), limits, settings of Fortran's library, seeds, signal handlers
 /// and keys of thread-specific values, the files and segments that it maps, what it closes, which units of
 /// Fortran it has open, its named semaphores over nodes, and the table of hcreate(). A change by any rank is
-/// made on all before the call returns; those of what std::terminate() calls and of the C++ library's locale
-/// before the next region or thread begins.
+/// made on all before the call returns; those of what the C++ library keeps (cpp_settings.hpp) before the
+/// next region or thread begins.
 ///
 ///     chdir(path) on rank r ──▶ the real one here ──▶ message to all others: the real one there ──▶ answers
 ///     ──▶ back
@@ -45,7 +45,6 @@ class Everywhere {
     file_mask,
     locale,
     time_zone,
-    terminate_handler,
     action,
     seed,
     seed_48,
@@ -65,6 +64,7 @@ class Everywhere {
     table,
     text_domain,
     semaphore,
+    cpp_setting,
     cpp_locale,
     answer
   };
@@ -130,6 +130,11 @@ struct KeyChange {
 struct TextDomainChange {
   enum class What : std::uint32_t { name, folder, character_set } what;
 };
+/// Kind::cpp_setting.
+struct CppSettingChange {
+  std::size_t which;
+  void* pointer;
+};
 /// Kind::semaphore; the name of its file follows, with its end.
 struct SemaphoreChange {
   sem_t* semaphore;  ///< in the shared heap; null: there is none of this name any more
@@ -166,8 +171,6 @@ bool attach_as_told(const MapChange& change, std::uint64_t own_node) noexcept;
 bool detach_as_told(const MapChange& change) noexcept;
 /// What they do for Kind::time_zone (results.cpp).
 void set_time_zone_as_told() noexcept;
-/// What they do for Kind::terminate_handler: of the C++ library that the program has (threads.cpp).
-void set_terminate_handler_as_told(void (*handler)()) noexcept;
 /// What they do for Kind::descriptor, a number of rank 0's that now means something else, or nothing
 /// (descriptors.cpp).
 bool renew_descriptor_as_told(int number) noexcept;
@@ -179,6 +182,8 @@ bool set_action_as_told(const ActionChange& change) noexcept;
 bool set_environment_as_told(const EnvironmentChange& change) noexcept;
 /// What they do for Kind::text_domain (text_domains.cpp).
 bool set_text_domain_as_told(const std::byte* change) noexcept;
+/// What they do for Kind::cpp_setting (cpp_settings.cpp).
+bool set_cpp_setting_as_told(const CppSettingChange& change) noexcept;
 /// What they do for Kind::cpp_locale, a name with its end (cpp_locale.cpp).
 bool set_cpp_locale_as_told(const char* name) noexcept;
 /// What they do for Kind::semaphore (named_semaphores.cpp).

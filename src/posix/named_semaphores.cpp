@@ -121,12 +121,13 @@ sem_t* open_over_nodes(SharedProgram& program, const Opening& opening) {
   const std::string file = file_of(opening.name);
   sem_t* result = SEM_FAILED;
   in_one_order([&] {
-    sem_t* const known = shared_semaphores().find(file);
-    const bool is_there = known != nullptr || ::access(file.c_str(), F_OK) == 0;
-    if (known != nullptr && (opening.flags & (O_CREAT | O_EXCL)) != (O_CREAT | O_EXCL)) {
-      result = known;
+    if (sem_t* const known = shared_semaphores().find(file)) {
+      const bool must_be_new = (opening.flags & O_CREAT) != 0 && (opening.flags & O_EXCL) != 0;
+      if (must_be_new) errno = EEXIST;
+      result = must_be_new ? SEM_FAILED : known;
       return;
     }
+    const bool is_there = ::access(file.c_str(), F_OK) == 0;
     result = opening.here();
     if (result == SEM_FAILED) return;
     if (is_there)
@@ -134,11 +135,23 @@ sem_t* open_over_nodes(SharedProgram& program, const Opening& opening) {
     auto* const shared = static_cast<sem_t*>(craton_program_malloc(sizeof(sem_t)));
     if (shared == nullptr) return say_that_it_is_ours(program, opening.name, "there is no memory");
     ::sem_init(shared, 0, opening.value);
+    // From here on the name is the program's alone.
     CRATON_REAL(sem_close)(result);
+    CRATON_REAL(sem_unlink)(opening.name);
     set_everywhere(file, shared);
     result = shared;
   });
   return result;
+}
+
+/// \returns whether it was one in the shared heap
+bool unlink_over_nodes(const std::string& file) {
+  bool was_there = false;
+  in_one_order([&] {
+    was_there = shared_semaphores().find(file) != nullptr;
+    if (was_there) set_everywhere(file, nullptr);
+  });
+  return was_there;
 }
 
 sem_t* open_semaphore(const Opening& opening) {
@@ -181,16 +194,8 @@ extern "C" {
 }
 
 [[gnu::visibility("default")]] int sem_unlink(const char* name) {
-  const int result = CRATON_REAL(sem_unlink)(name);
-  if (result == 0 && shared_program() != nullptr) {
-    const craton::KeptErrno kept;
-    const std::string file = craton::posix::file_of(name);
-    craton::posix::in_one_order([&] {
-      if (craton::posix::shared_semaphores().find(file) != nullptr)
-        craton::posix::set_everywhere(file, nullptr);
-    });
-  }
-  return result;
+  if (shared_program() != nullptr && craton::posix::unlink_over_nodes(craton::posix::file_of(name))) return 0;
+  return CRATON_REAL(sem_unlink)(name);
 }
 
 }  // extern "C"

@@ -18,12 +18,12 @@
 #include "omp/locks.hpp"
 #include "omp/process.hpp"
 #include "omp/settings.hpp"
+#include "posix/cpp_settings.hpp"
 #include "posix/large_variables.hpp"
 #include "posix/needs.hpp"
 #include "posix/pages.hpp"
 #include "posix/remote_files.hpp"
 #include "posix/streams.hpp"
-#include "posix/threads.hpp"
 #include "vm/saved_pages.hpp"
 
 namespace craton::posix {
@@ -264,8 +264,7 @@ void* started(void* start) {
 /// Other ranks have no such code, or data of their own for it. Told of what may be meant otherwise.
 bool SharedProgram::stays_on_rank(const void* function) noexcept {
   if (is_own_code(function)) {
-    tell_terminate_handler();
-    tell_cpp_locale();
+    tell_cpp_settings();
     return false;
   }
   if (image_.object_of(function) == nullptr) tell_what_stays("parallel regions", function);

@@ -18,6 +18,7 @@
 #include "base/kept_errno.hpp"
 #include "base/scope_exit.hpp"
 #include "posix/async_cancellation.hpp"
+#include "posix/cpp_settings.hpp"
 #include "posix/everywhere.hpp"
 #include "posix/monitor.hpp"
 #include "posix/own_thread.hpp"
@@ -44,26 +45,6 @@ bool orders_memory(Threads::Kind kind) noexcept {
   return kind == Threads::Kind::cancel || kind == Threads::Kind::signal || kind == Threads::Kind::queue;
 }
 
-/// What the program's C++ library keeps for the whole process; nothing where it has none.
-class TerminateHandler {
- public:
-  using Handler = void (*)();
-
-  static Handler get() noexcept {
-    static const auto function =
-        reinterpret_cast<Handler (*)()>(::dlsym(RTLD_DEFAULT, "_ZSt13get_terminatev"));
-    return function == nullptr ? nullptr : function();
-  }
-  static void set(Handler handler) noexcept {
-    static const auto function =
-        reinterpret_cast<Handler (*)(Handler)>(::dlsym(RTLD_DEFAULT, "_ZSt13set_terminatePFvvE"));
-    if (function != nullptr && handler != nullptr) function(handler);
-  }
-};
-
-/// The one that all ranks have, or are about to.
-std::atomic<TerminateHandler::Handler> told_terminate_handler{nullptr};
-
 /// Whether a thread is to be bound to processors of other ranks.
 bool is_bound_elsewhere(const pthread_attr_t& attributes) noexcept {
   cpu_set_t processors;
@@ -84,7 +65,6 @@ struct Beginning {
   bool is_masked = false;  ///< its attributes name what is `blocked`
   sigset_t blocked;
   fenv_t environment;
-  TerminateHandler::Handler terminate = TerminateHandler::get();
 
   Beginning() = default;
   Beginning(Stacks::Body first, void* given, const pthread_attr_t* attributes) noexcept
@@ -124,7 +104,6 @@ struct Beginning {
   /// On the thread itself.
   void take_over() const noexcept {
     ::fesetenv(&environment);
-    TerminateHandler::set(terminate);
     // Who has made the thread is one of the runtime's own, which stand back for the program's.
     if (inherits == PTHREAD_INHERIT_SCHED) static_cast<void>(::sched_setscheduler(0, policy, &parameters));
     begin_with_mask(blocked);
@@ -204,21 +183,9 @@ Threads* threads() noexcept {
   return running_threads.load(std::memory_order_acquire);
 }
 
-void set_terminate_handler_as_told(void (*handler)()) noexcept {
-  told_terminate_handler.store(handler);
-  TerminateHandler::set(handler);
-}
-
-void tell_terminate_handler() noexcept {
-  Everywhere* const others = everywhere_now();
-  const TerminateHandler::Handler now = TerminateHandler::get();
-  if (others == nullptr || told_terminate_handler.exchange(now) == now) return;
-  others->make(Everywhere::Kind::terminate_handler, &now, sizeof now);
-}
-
 void start_threads(SharedProgram& program) {
   if (program.fabric().size() == 1) return;
-  told_terminate_handler.store(TerminateHandler::get());  // before the program sets one
+  start_cpp_settings();
   running_threads.store(new Threads(program, threads_handler, program.spreads_threads()),
                         std::memory_order_release);
 }
@@ -311,7 +278,7 @@ int Threads::create_there(fabric::Rank rank, pthread_t* thread, const pthread_at
   const KeptErrno kept;
   if (program_.rank() == 0) program_.note_threads_elsewhere();
   program_.flush_output();
-  tell_cpp_locale();
+  tell_cpp_settings();
   Request request{.kind = Kind::start};
   put(request.bytes, Beginning(body, argument, attributes));
   const Answer made = ask(rank, request);

@@ -33,13 +33,6 @@
 
 namespace craton::posix {
 
-/// Before a region: all ranks are to end as this one does where nobody catches an exception. Asks them only
-/// where that has changed.
-void tell_terminate_handler() noexcept;
-/// Before a region, and before a thread is started on another rank: the same of what std::locale::global()
-/// has been given (cpp_locale.cpp). Blocks where it has changed.
-void tell_cpp_locale() noexcept;
-
 class Threads {
  public:
   /// Before the program starts. \param handler the same on all ranks \param spread threads that the program

@@ -1,8 +1,11 @@
 /// \file
-/// std::locale::global(): threads get what the program set before they began, by name.
+/// What the C++ library keeps for the whole process: threads get what the program set before they began.
+#include <atomic>
 #include <cstddef>
 #include <cwchar>
 #include <locale>
+#include <memory_resource>
+#include <new>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -49,9 +52,50 @@ void look(const char* what, const std::string& name) {
   check_int("bytes", all_bytes);
 }
 
+class Counting : public std::pmr::memory_resource {
+ public:
+  int times() const { return times_; }
+
+ private:
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    ++times_;
+    return std::pmr::new_delete_resource()->allocate(bytes, alignment);
+  }
+  void do_deallocate(void* begin, std::size_t bytes, std::size_t alignment) override {
+    std::pmr::new_delete_resource()->deallocate(begin, bytes, alignment);
+  }
+  bool do_is_equal(const memory_resource& other) const noexcept override { return this == &other; }
+
+  std::atomic<int> times_{0};
+};
+
+void do_nothing() {}
+
+void look_at_memory() {
+  static Counting counting;
+  std::pmr::set_default_resource(&counting);
+  std::set_new_handler(&do_nothing);
+  const int n = thread_count();
+  std::atomic<int> have_handler{0};
+  std::vector<std::thread> threads;
+  for (int self = 0; self < n; ++self) {
+    threads.emplace_back([&have_handler, n] {
+      meet(n);
+      const std::pmr::vector<int> numbers(100);
+      if (std::get_new_handler() == &do_nothing) ++have_handler;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  check_int("allocations of the program's", counting.times());
+  check_int("have the handler", have_handler);
+  std::pmr::set_default_resource(nullptr);
+  std::set_new_handler(nullptr);
+}
+
 }  // namespace
 
 int main() {
+  look_at_memory();
   look("have the classic one", "C");
   std::locale::global(std::locale("C.UTF-8"));
   look("have the one of UTF-8", "C.UTF-8");
