@@ -79,7 +79,7 @@ class ProgramLocale {
 /// The one that all ranks have, or are about to.
 class Told {
  public:
-  /// \returns whether it is another one
+  /// \param now becomes the one before \returns whether it is another one; else nothing was done
   bool set(ProgramLocale& now) noexcept {
     const std::lock_guard lock(lock_);
     if (now.implementation() == locale_.implementation()) return false;
@@ -110,7 +110,7 @@ bool make_everywhere(Everywhere& others, std::string_view name) noexcept {
 void tell_cpp_locale(Everywhere& others) noexcept {
   if (!ProgramLocale::is_there()) return;
   const ProgramLocale now;
-  ProgramLocale kept;
+  ProgramLocale kept = now;
   if (!told().set(kept)) return;
   now.with_name([&](std::string_view name) {
     if (make_everywhere(others, name)) return;

@@ -2,7 +2,7 @@
 /// What a process has by itself, and the program believes to have once: its directory, file mask, locale,
 /// environment, time zone, domain of gettext(), limits, settings of Fortran's library, seeds, signal handlers
 /// and keys of thread-specific values, the files and segments that it maps, what it closes, which units of
-/// Fortran it has open, its named semaphores over nodes, and the table of hcreate(). A change by any rank is
+/// Fortran it has open, its named semaphores, and the table of hcreate(). A change by any rank is
 /// made on all before the call returns; those of what the C++ library keeps (cpp_settings.hpp) before the
 /// next region or thread begins.
 ///
@@ -137,7 +137,9 @@ struct CppSettingChange {
 };
 /// Kind::semaphore; the name of its file follows, with its end.
 struct SemaphoreChange {
-  sem_t* semaphore;  ///< in the shared heap; null: there is none of this name any more
+  enum class What : std::uint32_t { made, opened, closed, unlinked } what;
+  sem_t* semaphore;     ///< the same on all ranks
+  std::uint64_t inode;  ///< of its file; 0: it lies in the shared heap
 };
 /// Kind::table: that of hcreate(), in the shared heap.
 struct TableChange {

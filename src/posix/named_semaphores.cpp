@@ -4,20 +4,26 @@
 //                                 semaphore that other processes open by the name
 //     several nodes           ──▶ of one that the program makes, a semaphore in the shared heap, which
 //                                 other processes do not see. One that was there before is the rank's
+//
+// All ranks know which there are, and how often they are open: who opens one again gets the same.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <semaphore.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdarg>
 #include <cstring>
-#include <map>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "base/cancellation.hpp"
 #include "base/kept_errno.hpp"
 #include "base/line_writer.hpp"
 #include "base/unique_fd.hpp"
@@ -32,43 +38,78 @@ namespace craton::posix {
 
 namespace {
 
+using What = SemaphoreChange::What;
+
 /// As the C library names its file.
 std::string file_of(const char* name) {
   return "/dev/shm/sem." + std::string(name + std::strspn(name, "/"));
 }
 
-/// Those in the shared heap, by their files; on all ranks the same, but for the moment of a change.
-class SharedSemaphores {
+/// 0: there is none.
+std::uint64_t inode_of(const std::string& file) noexcept {
+  struct stat status {};
+  return CRATON_REAL(stat)(file.c_str(), &status) == 0 ? status.st_ino : 0;
+}
+
+struct NamedSemaphore {
+  sem_t* semaphore;
+  std::uint64_t inode;  ///< of the file; 0: in the shared heap
+  std::string file;     ///< empty: unlinked
+  int opens;
+};
+
+/// On all ranks the same, but for the moment of a change.
+class NamedSemaphores {
  public:
-  sem_t* find(const std::string& file) {
+  /// \param inode a file that has the name now
+  sem_t* find(const std::string& file, std::uint64_t inode) {
     const std::lock_guard lock(lock_);
-    const auto at = by_file_.find(file);
-    return at == by_file_.end() ? nullptr : at->second;
+    const auto at = std::find_if(all_.begin(), all_.end(), [&](const NamedSemaphore& each) {
+      return each.file == file && each.inode == inode;
+    });
+    return at == all_.end() ? nullptr : at->semaphore;
   }
-  /// \param semaphore null: there is none any more
-  void set(const std::string& file, sem_t* semaphore) {
+  std::optional<NamedSemaphore> find(const sem_t* semaphore) {
     const std::lock_guard lock(lock_);
-    if (semaphore == nullptr) {
-      by_file_.erase(file);
-    } else {
-      by_file_[file] = semaphore;
+    const auto at = find_here(semaphore);
+    return at == all_.end() ? std::nullopt : std::optional(*at);
+  }
+  void change(const SemaphoreChange& change, const char* file) {
+    const std::lock_guard lock(lock_);
+    if (change.what == What::made) {
+      all_.push_back({.semaphore = change.semaphore, .inode = change.inode, .file = file, .opens = 1});
+      return;
     }
+    const auto at = find_here(change.semaphore);
+    if (at == all_.end()) return;
+    if (change.what == What::opened) ++at->opens;
+    if (change.what == What::closed) --at->opens;
+    if (change.what == What::unlinked) at->file.clear();
+    if (at->opens == 0 && is_unreachable(*at)) all_.erase(at);
+  }
+  /// When nobody has it open any more: of a file the next one who wants it maps it anew.
+  static bool is_unreachable(const NamedSemaphore& semaphore) noexcept {
+    return semaphore.inode != 0 || semaphore.file.empty();
   }
 
  private:
+  std::vector<NamedSemaphore>::iterator find_here(const sem_t* semaphore) {
+    return std::find_if(all_.begin(), all_.end(),
+                        [&](const NamedSemaphore& each) { return each.semaphore == semaphore; });
+  }
+
   std::mutex lock_;
-  std::map<std::string, sem_t*> by_file_;
+  std::vector<NamedSemaphore> all_;
 };
 
-SharedSemaphores& shared_semaphores() {
-  static auto* const semaphores = new SharedSemaphores;  // to the end of the process
+NamedSemaphores& known() {
+  static auto* const semaphores = new NamedSemaphores;  // to the end of the process
   return *semaphores;
 }
 
-void set_everywhere(const std::string& file, sem_t* semaphore) {
-  shared_semaphores().set(file, semaphore);
+void change_everywhere(const SemaphoreChange& change, const std::string& file = {}) {
+  known().change(change, file.c_str());
   std::array<std::byte, change_bytes_most> message;
-  const SemaphoreChange change{.semaphore = semaphore};
   const std::size_t bytes = sizeof change + file.size() + 1;
   if (bytes > message.size()) return;  // the C library takes no such name
   std::memcpy(message.data(), &change, sizeof change);
@@ -100,66 +141,111 @@ struct Opening {
   unsigned value;
 
   sem_t* here() const noexcept { return CRATON_REAL(sem_open)(name, flags, mode, value); }
+  bool must_make_it() const noexcept { return (flags & O_CREAT) != 0 && (flags & O_EXCL) != 0; }
 };
 
 sem_t* open_on_node(SharedProgram& program, const Opening& opening) {
+  const std::string file = file_of(opening.name);
   sem_t* const here = opening.here();
   if (here == SEM_FAILED) return here;
   const KeptErrno kept;
-  const UniqueFd file(CRATON_REAL(open)(file_of(opening.name).c_str(), O_RDWR | O_CLOEXEC));
-  void* const shared =
-      file ? map_everywhere(program, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0) : nullptr;
-  if (shared == nullptr) {
-    say_that_it_is_ours(program, opening.name, "the others cannot map it");
-    return here;
+  const std::uint64_t inode = inode_of(file);
+  sem_t* result = known().find(file, inode);
+  if (result != nullptr) {
+    change_everywhere({.what = What::opened, .semaphore = result, .inode = inode});
+  } else {
+    const UniqueFd mapped(CRATON_REAL(open)(file.c_str(), O_RDWR | O_CLOEXEC));
+    result = mapped ? static_cast<sem_t*>(map_everywhere(program, page_bytes, PROT_READ | PROT_WRITE,
+                                                         MAP_SHARED, mapped.get(), 0))
+                    : nullptr;
+    if (result == nullptr) {
+      say_that_it_is_ours(program, opening.name, "the others cannot map it");
+      return here;
+    }
+    change_everywhere({.what = What::made, .semaphore = result, .inode = inode}, file);
   }
   CRATON_REAL(sem_close)(here);
-  return static_cast<sem_t*>(shared);
+  return result;
 }
 
 sem_t* open_over_nodes(SharedProgram& program, const Opening& opening) {
   const std::string file = file_of(opening.name);
-  sem_t* result = SEM_FAILED;
-  in_one_order([&] {
-    if (sem_t* const known = shared_semaphores().find(file)) {
-      const bool must_be_new = (opening.flags & O_CREAT) != 0 && (opening.flags & O_EXCL) != 0;
-      if (must_be_new) errno = EEXIST;
-      result = must_be_new ? SEM_FAILED : known;
-      return;
+  if (sem_t* const there = known().find(file, 0)) {
+    if (opening.must_make_it()) {
+      errno = EEXIST;
+      return SEM_FAILED;
     }
-    const bool is_there = ::access(file.c_str(), F_OK) == 0;
-    result = opening.here();
-    if (result == SEM_FAILED) return;
-    if (is_there)
-      return say_that_it_is_ours(program, opening.name, "it was there before, on one of the nodes");
-    auto* const shared = static_cast<sem_t*>(craton_program_malloc(sizeof(sem_t)));
-    if (shared == nullptr) return say_that_it_is_ours(program, opening.name, "there is no memory");
-    ::sem_init(shared, 0, opening.value);
-    // From here on the name is the program's alone.
-    CRATON_REAL(sem_close)(result);
-    CRATON_REAL(sem_unlink)(opening.name);
-    set_everywhere(file, shared);
-    result = shared;
-  });
-  return result;
-}
-
-/// \returns whether it was one in the shared heap
-bool unlink_over_nodes(const std::string& file) {
-  bool was_there = false;
-  in_one_order([&] {
-    was_there = shared_semaphores().find(file) != nullptr;
-    if (was_there) set_everywhere(file, nullptr);
-  });
-  return was_there;
+    change_everywhere({.what = What::opened, .semaphore = there, .inode = 0});
+    return there;
+  }
+  const bool was_there = inode_of(file) != 0;
+  sem_t* const here = opening.here();
+  if (here == SEM_FAILED) return here;
+  const KeptErrno kept;
+  auto* const shared = was_there ? nullptr : static_cast<sem_t*>(craton_program_malloc(sizeof(sem_t)));
+  if (shared == nullptr) {
+    say_that_it_is_ours(program, opening.name,
+                        was_there ? "it was there before, on one of the nodes" : "there is no memory");
+    return here;
+  }
+  ::sem_init(shared, 0, opening.value);
+  // From here on the name is the program's alone.
+  CRATON_REAL(sem_close)(here);
+  CRATON_REAL(sem_unlink)(opening.name);
+  change_everywhere({.what = What::made, .semaphore = shared, .inode = 0}, file);
+  return shared;
 }
 
 sem_t* open_semaphore(const Opening& opening) {
   SharedProgram* const program = shared_program();
   if (program == nullptr || everywhere_now() == nullptr || opening.name == nullptr) return opening.here();
+  const NoCancellation uncancelled;
   return guarded(*program, [&] {
-    return is_on_one_node(*program) ? open_on_node(*program, opening) : open_over_nodes(*program, opening);
+    sem_t* result = SEM_FAILED;
+    in_one_order([&] {
+      result =
+          is_on_one_node(*program) ? open_on_node(*program, opening) : open_over_nodes(*program, opening);
+    });
+    return result;
   });
+}
+
+int close_semaphore(sem_t* semaphore) {
+  if (shared_program() == nullptr || !known().find(semaphore).has_value())
+    return CRATON_REAL(sem_close)(semaphore);
+  const KeptErrno kept;
+  in_one_order([&] {
+    const std::optional<NamedSemaphore> open = known().find(semaphore);
+    if (!open.has_value()) return;
+    change_everywhere({.what = What::closed, .semaphore = semaphore, .inode = open->inode});
+    if (known().find(semaphore).has_value()) return;
+    if (open->inode != 0) {
+      ::munmap(semaphore, page_bytes);
+    } else {
+      craton_program_free(semaphore);
+    }
+  });
+  return 0;
+}
+
+int unlink_semaphore(const char* name) {
+  SharedProgram* const program = shared_program();
+  if (program == nullptr) return CRATON_REAL(sem_unlink)(name);
+  const NoCancellation uncancelled;
+  int result = 0;
+  in_one_order([&] {
+    const std::string file = file_of(name);
+    const std::uint64_t inode = is_on_one_node(*program) ? inode_of(file) : 0;
+    sem_t* const semaphore = known().find(file, inode);
+    // Over nodes there is no file of it.
+    if (semaphore == nullptr || inode != 0) result = CRATON_REAL(sem_unlink)(name);
+    if (semaphore == nullptr || result != 0) return;
+    const KeptErrno kept;
+    const bool is_open = known().find(semaphore)->opens != 0;
+    change_everywhere({.what = What::unlinked, .semaphore = semaphore, .inode = inode});
+    if (!is_open) craton_program_free(semaphore);
+  });
+  return result;
 }
 
 }  // namespace
@@ -167,12 +253,10 @@ sem_t* open_semaphore(const Opening& opening) {
 void set_semaphore_as_told(const std::byte* change) {
   SemaphoreChange head{};
   std::memcpy(&head, change, sizeof head);
-  shared_semaphores().set(reinterpret_cast<const char*>(change + sizeof head), head.semaphore);
+  known().change(head, reinterpret_cast<const char*>(change + sizeof head));
 }
 
 }  // namespace craton::posix
-
-using craton::posix::shared_program;
 
 extern "C" {
 
@@ -187,15 +271,11 @@ extern "C" {
 }
 
 [[gnu::visibility("default")]] int sem_close(sem_t* semaphore) {
-  if (craton::posix::is_of_all(semaphore)) return ::munmap(semaphore, craton::posix::page_bytes);
-  // Of the shared heap: others may have it by the same name.
-  if (shared_program() != nullptr && shared_program()->is_shared(semaphore)) return 0;
-  return CRATON_REAL(sem_close)(semaphore);
+  return craton::posix::close_semaphore(semaphore);
 }
 
 [[gnu::visibility("default")]] int sem_unlink(const char* name) {
-  if (shared_program() != nullptr && craton::posix::unlink_over_nodes(craton::posix::file_of(name))) return 0;
-  return CRATON_REAL(sem_unlink)(name);
+  return craton::posix::unlink_semaphore(name);
 }
 
 }  // extern "C"

@@ -71,4 +71,5 @@ class LineNotes {
   std::array<std::uint64_t, most> lines_;
   std::array<Note, most> notes_;
 };
+
 }  // namespace craton::space

@@ -50,8 +50,11 @@ static void* hand_over(void* self) {
     until.tv_nsec += 1000000;
     if (until.tv_nsec >= 1000000000) until.tv_nsec -= 1000000000, ++until.tv_sec;
     sem_t* const never = sem_open(name, O_CREAT, 0600, 1); /* the same as `lock`, which is taken */
-    const int result = sem_timedwait(never, &until) == -1 && errno == ETIMEDOUT && sem_trywait(never) == -1;
+    sem_t* const again = sem_open(name, 0);
+    const int result =
+        again == lock && sem_timedwait(never, &until) == -1 && errno == ETIMEDOUT && sem_trywait(never) == -1;
     sem_close(never);
+    sem_close(again);
     return (void*)(long)result;
   }
   for (int round = 0; round < rounds; ++round) {
@@ -87,6 +90,19 @@ int main(void) {
   sem_getvalue(lock, &value);
   check_int("value", value);
   for (int i = 0; i < 2; ++i) sem_close(turns[i]);
+  /* It keeps its value as long as it has a name. */
+  sem_post(lock);
+  sem_close(lock);
+  lock = sem_open(name, O_CREAT, 0600, 7);
+  sem_getvalue(lock, &value);
+  check_int("value of one opened again", value);
+  for (int i = 0; i < 1000; ++i) {
+    char other[80];
+    snprintf(other, sizeof other, "%s-%d", name, i);
+    sem_t* const shortly = sem_open(other, O_CREAT | O_EXCL, 0600, 1);
+    if (shortly == SEM_FAILED || sem_wait(shortly) != 0 || sem_unlink(other) != 0 || sem_close(shortly) != 0)
+      exit(3);
+  }
   sem_close(lock);
   check_int("unlinked", sem_unlink(name));
   check_int("unlinked again", sem_unlink(name) == -1 && errno == ENOENT);
