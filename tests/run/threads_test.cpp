@@ -169,6 +169,18 @@ INSTANTIATE_TEST_SUITE_P(Run, ThreadEnds,
                                           testing::Values(threads_ways[1], threads_ways[5])),
                          name_of_end);
 
+/// On one node: a file that is mapped on several is not the same memory.
+TEST(ThreadObjects, ThatProcessesShareInAFileOrderMemory) {
+  const std::string file = testing::TempDir() + "craton-mapped-" + std::to_string(::getpid());
+  for (std::size_t way = 1; way < 4; ++way) {
+    LaunchedJob job(command_of(threads_ways[way], {"mapped_lock", file}));
+    EXPECT_EQ(job::finish_clean(job), 0);
+    EXPECT_EQ(job.output(), "1800 right, over ranks\n") << threads_ways[way];
+    EXPECT_EQ(job.error(), "");
+    std::filesystem::remove(file);
+  }
+}
+
 /// The examples check their own results.
 class ThreadExamples : public testing::TestWithParam<ThreadsWay> {};
 
