@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <clocale>
 #include <cstddef>
-#include <cstring>
 #include <mutex>
 #include <string_view>
 #include <utility>
@@ -20,69 +20,89 @@ namespace craton::posix {
 
 namespace {
 
-/// std::locale of the program's C++ library, which is another one than this library has; nothing of it may be
-/// called where the program has none.
+class ProgramLocale;
+
+struct ProgramString {
+  const char* begin;
+  std::size_t length;
+  std::array<char, 16> rest;
+};
+
+/// Of the program's C++ library, which is another one than this library has; all null where the program has
+/// none. Looked up once: regions begin often.
+struct Functions {
+  using Locale = ProgramLocale;
+
+  void (*make)(Locale* made) = find("_ZNSt6localeC1Ev");
+  void (*make_named)(Locale* made, const char* name) = find("_ZNSt6localeC1EPKc");
+  void (*copy)(Locale* made, const Locale* other) = find("_ZNSt6localeC1ERKS_");
+  void (*end)(Locale* locale) = find("_ZNSt6localeD1Ev");
+  const Locale* (*classic)() = find("_ZNSt6locale7classicEv");
+  // They return objects that are no plain ones: in memory that the caller names first.
+  void* (*make_global)(void* before, const Locale* locale) = find("_ZNSt6locale6globalERKS_");
+  void* (*name)(ProgramString* name, const Locale* locale) = find("_ZNKSt6locale4nameB5cxx11Ev");
+  void (*end_name)(ProgramString* name) = find("_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEED1Ev");
+
+ private:
+  struct Found {
+    void* address;
+    template <typename Function>
+    operator Function*() const noexcept {  // NOLINT(google-explicit-constructor): whatever it is
+      return reinterpret_cast<Function*>(address);
+    }
+  };
+  static Found find(const char* symbol) noexcept { return {::dlsym(RTLD_DEFAULT, symbol)}; }
+};
+
+const Functions& functions() noexcept {
+  static const Functions functions;
+  return functions;
+}
+
+/// std::locale of that library.
 class ProgramLocale {
  public:
-  static bool is_there() noexcept {
-    static const bool is_there = ::dlsym(RTLD_DEFAULT, "_ZNSt6localeC1Ev") != nullptr;
-    return is_there;
-  }
-  static const ProgramLocale& classic() noexcept {
-    return *function<const ProgramLocale*()>("_ZNSt6locale7classicEv")();
-  }
+  static bool is_there() noexcept { return functions().make != nullptr; }
+  static const ProgramLocale& classic() noexcept { return *functions().classic(); }
 
   /// The global one.
-  ProgramLocale() noexcept { function<void(ProgramLocale*)>("_ZNSt6localeC1Ev")(this); }
+  ProgramLocale() noexcept { functions().make(this); }
   /// \param name of one that the host has
-  explicit ProgramLocale(const char* name) noexcept {
-    function<void(ProgramLocale*, const char*)>("_ZNSt6localeC1EPKc")(this, name);
-  }
-  ProgramLocale(const ProgramLocale& other) noexcept {
-    function<void(ProgramLocale*, const ProgramLocale*)>("_ZNSt6localeC1ERKS_")(this, &other);
-  }
+  explicit ProgramLocale(const char* name) noexcept { functions().make_named(this, name); }
+  ProgramLocale(const ProgramLocale& other) noexcept { functions().copy(this, &other); }
   ProgramLocale& operator=(const ProgramLocale&) = delete;
-  ~ProgramLocale() { function<void(ProgramLocale*)>("_ZNSt6localeD1Ev")(this); }
+  ~ProgramLocale() { functions().end(this); }
 
   /// As long as it is kept no other one has it.
   const void* implementation() const noexcept { return implementation_; }
   void swap(ProgramLocale& other) noexcept { std::swap(implementation_, other.implementation_); }
   void make_global() const noexcept {
     alignas(ProgramLocale) std::array<std::byte, sizeof(ProgramLocale)> before;
-    // It returns an object that is no plain one: in memory that the caller names.
-    function<void*(void*, const ProgramLocale*)>("_ZNSt6locale6globalERKS_")(before.data(), this);
-    function<void(void*)>("_ZNSt6localeD1Ev")(before.data());
+    functions().make_global(before.data(), this);
+    functions().end(reinterpret_cast<ProgramLocale*>(before.data()));
   }
   /// Calls `use` with its name, "*" if it has none.
   template <typename Use>
   void with_name(const Use& use) const noexcept {
-    struct String {
-      const char* begin;
-      std::size_t length;
-      std::array<char, 16> rest;
-    };
-    String name{};
-    function<void*(void*, const ProgramLocale*)>("_ZNKSt6locale4nameB5cxx11Ev")(&name, this);
+    ProgramString name{};
+    functions().name(&name, this);
     use(std::string_view(name.begin, name.length));
-    function<void(void*)>("_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEED1Ev")(&name);
+    functions().end_name(&name);
   }
 
  private:
-  template <typename Function>
-  static Function* function(const char* symbol) noexcept {
-    return reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, symbol));
-  }
-
   void* implementation_;
 };
 
 /// The one that all ranks have, or are about to.
 class Told {
  public:
+  bool is(const ProgramLocale& now) const noexcept { return now.implementation() == implementation_.load(); }
   /// \param now becomes the one before \returns whether it is another one; else nothing was done
   bool set(ProgramLocale& now) noexcept {
     const std::lock_guard lock(lock_);
-    if (now.implementation() == locale_.implementation()) return false;
+    if (is(now)) return false;
+    implementation_.store(now.implementation());
     locale_.swap(now);
     return true;
   }
@@ -90,6 +110,7 @@ class Told {
  private:
   std::mutex lock_;
   ProgramLocale locale_ = ProgramLocale::classic();
+  std::atomic<const void*> implementation_{locale_.implementation()};
 };
 
 Told& told() {
@@ -97,23 +118,16 @@ Told& told() {
   return *told;
 }
 
-bool make_everywhere(Everywhere& others, std::string_view name) noexcept {
-  std::array<char, change_bytes_most> message;
-  if (name == "*" || name.size() + 1 > message.size()) return false;
-  std::memcpy(message.data(), name.data(), name.size());
-  message[name.size()] = '\0';
-  return others.make(Everywhere::Kind::cpp_locale, message.data(), name.size() + 1);
-}
-
 }  // namespace
 
 void tell_cpp_locale(Everywhere& others) noexcept {
   if (!ProgramLocale::is_there()) return;
   const ProgramLocale now;
+  if (told().is(now)) return;
   ProgramLocale kept = now;
   if (!told().set(kept)) return;
   now.with_name([&](std::string_view name) {
-    if (make_everywhere(others, name)) return;
+    if (name != "*" && others.make(Everywhere::Kind::cpp_locale, {name})) return;
     constexpr std::string_view line =
         "craton: std::locale::global() holds for threads of this rank only: the locale has facets of the "
         "program's own, or not all hosts have it; imbue streams with it\n";

@@ -158,6 +158,23 @@ Everywhere::Everywhere(SharedProgram& program, fabric::HandlerId handler)
   program_.fabric().set_handler(handler_, &Everywhere::arrived, this);
 }
 
+bool Everywhere::make_with_texts(Kind kind, const void* change, std::size_t bytes,
+                                 std::initializer_list<std::string_view> texts) noexcept {
+  std::array<std::byte, change_bytes_most> all;
+  std::size_t used = 0;
+  const auto append = [&](const void* from, std::size_t count) {
+    if (count != 0) std::memcpy(all.data() + used, from, count);
+    used += count;
+  };
+  append(change, bytes);
+  for (const std::string_view text : texts) {
+    if (text.size() >= all.size() - used) return false;
+    append(text.data(), text.size());
+    append("", 1);
+  }
+  return make(kind, all.data(), used);
+}
+
 bool Everywhere::make(Kind kind, const void* change, std::size_t bytes) noexcept {
   if (bytes > change_bytes_most) return false;
   if (kind == Kind::locale || kind == Kind::time_zone) {  // the others will read what the environment says
@@ -244,16 +261,8 @@ void tell_directory() noexcept {
 /// Of a category, by the name that it has here: an empty one means what the environment says, which may
 /// differ by then.
 void tell_locale(int category, const char* name) noexcept {
-  Everywhere* const others = everywhere_now();
-  const std::size_t name_bytes = std::strlen(name) + 1;
-  if (others == nullptr ||
-      sizeof(craton::posix::LocaleChange) + name_bytes > craton::posix::change_bytes_most)
-    return;
-  std::array<std::byte, craton::posix::change_bytes_most> change;
-  const craton::posix::LocaleChange head{category};
-  std::memcpy(change.data(), &head, sizeof head);
-  std::memcpy(change.data() + sizeof head, name, name_bytes);
-  others->make(Everywhere::Kind::locale, change.data(), sizeof head + name_bytes);
+  if (Everywhere* const others = everywhere_now())
+    others->make(Everywhere::Kind::locale, craton::posix::LocaleChange{category}, {name});
 }
 
 }  // namespace

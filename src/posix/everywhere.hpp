@@ -29,7 +29,9 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <mutex>
+#include <string_view>
 
 #include "base/function_ref.hpp"
 #include "posix/shared_program.hpp"
@@ -77,8 +79,19 @@ class Everywhere {
   /// Makes a change on all other ranks. \param change what the kind says, up to change_bytes_most bytes
   /// \returns whether it worked on all. Any thread of the program; blocks
   bool make(Kind kind, const void* change, std::size_t bytes) noexcept;
+  /// The same of texts alone, each with an end, and of a change that texts follow.
+  bool make(Kind kind, std::initializer_list<std::string_view> texts) noexcept {
+    return make_with_texts(kind, nullptr, 0, texts);
+  }
+  template <typename Change>
+  bool make(Kind kind, const Change& change, std::initializer_list<std::string_view> texts) noexcept {
+    return make_with_texts(kind, &change, sizeof change, texts);
+  }
 
  private:
+  bool make_with_texts(Kind kind, const void* change, std::size_t bytes,
+                       std::initializer_list<std::string_view> texts) noexcept;
+
   struct Head {
     Kind kind;
     std::uint32_t worked;
@@ -138,8 +151,8 @@ struct CppSettingChange {
 /// Kind::semaphore; the name of its file follows, with its end.
 struct SemaphoreChange {
   enum class What : std::uint32_t { made, opened, closed, unlinked } what;
-  sem_t* semaphore;     ///< the same on all ranks
-  std::uint64_t inode;  ///< of its file; 0: it lies in the shared heap
+  sem_t* semaphore;         ///< the same on all ranks
+  std::uint64_t inode = 0;  ///< of the file of one that is made; 0: it lies in the shared heap
 };
 /// Kind::table: that of hcreate(), in the shared heap.
 struct TableChange {

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdarg>
 #include <cstring>
@@ -87,12 +86,12 @@ class NamedSemaphores {
     if (change.what == What::unlinked) at->file.clear();
     if (at->opens == 0 && is_unreachable(*at)) all_.erase(at);
   }
+
+ private:
   /// When nobody has it open any more: of a file the next one who wants it maps it anew.
   static bool is_unreachable(const NamedSemaphore& semaphore) noexcept {
     return semaphore.inode != 0 || semaphore.file.empty();
   }
-
- private:
   std::vector<NamedSemaphore>::iterator find_here(const sem_t* semaphore) {
     return std::find_if(all_.begin(), all_.end(),
                         [&](const NamedSemaphore& each) { return each.semaphore == semaphore; });
@@ -109,13 +108,7 @@ NamedSemaphores& known() {
 
 void change_everywhere(const SemaphoreChange& change, const std::string& file = {}) {
   known().change(change, file.c_str());
-  std::array<std::byte, change_bytes_most> message;
-  const std::size_t bytes = sizeof change + file.size() + 1;
-  if (bytes > message.size()) return;  // the C library takes no such name
-  std::memcpy(message.data(), &change, sizeof change);
-  std::memcpy(message.data() + sizeof change, file.c_str(), file.size() + 1);
-  if (Everywhere* const others = everywhere_now())
-    others->make(Everywhere::Kind::semaphore, message.data(), bytes);
+  if (Everywhere* const others = everywhere_now()) others->make(Everywhere::Kind::semaphore, change, {file});
 }
 
 bool is_on_one_node(SharedProgram& program) {
@@ -152,7 +145,7 @@ sem_t* open_on_node(SharedProgram& program, const Opening& opening) {
   const std::uint64_t inode = inode_of(file);
   sem_t* result = known().find(file, inode);
   if (result != nullptr) {
-    change_everywhere({.what = What::opened, .semaphore = result, .inode = inode});
+    change_everywhere({.what = What::opened, .semaphore = result});
   } else {
     const UniqueFd mapped(CRATON_REAL(open)(file.c_str(), O_RDWR | O_CLOEXEC));
     result = mapped ? static_cast<sem_t*>(map_everywhere(program, page_bytes, PROT_READ | PROT_WRITE,
@@ -175,7 +168,7 @@ sem_t* open_over_nodes(SharedProgram& program, const Opening& opening) {
       errno = EEXIST;
       return SEM_FAILED;
     }
-    change_everywhere({.what = What::opened, .semaphore = there, .inode = 0});
+    change_everywhere({.what = What::opened, .semaphore = there});
     return there;
   }
   const bool was_there = inode_of(file) != 0;
@@ -192,7 +185,7 @@ sem_t* open_over_nodes(SharedProgram& program, const Opening& opening) {
   // From here on the name is the program's alone.
   CRATON_REAL(sem_close)(here);
   CRATON_REAL(sem_unlink)(opening.name);
-  change_everywhere({.what = What::made, .semaphore = shared, .inode = 0}, file);
+  change_everywhere({.what = What::made, .semaphore = shared}, file);
   return shared;
 }
 
@@ -217,7 +210,7 @@ int close_semaphore(sem_t* semaphore) {
   in_one_order([&] {
     const std::optional<NamedSemaphore> open = known().find(semaphore);
     if (!open.has_value()) return;
-    change_everywhere({.what = What::closed, .semaphore = semaphore, .inode = open->inode});
+    change_everywhere({.what = What::closed, .semaphore = semaphore});
     if (known().find(semaphore).has_value()) return;
     if (open->inode != 0) {
       ::munmap(semaphore, page_bytes);
@@ -242,7 +235,7 @@ int unlink_semaphore(const char* name) {
     if (semaphore == nullptr || result != 0) return;
     const KeptErrno kept;
     const bool is_open = known().find(semaphore)->opens != 0;
-    change_everywhere({.what = What::unlinked, .semaphore = semaphore, .inode = inode});
+    change_everywhere({.what = What::unlinked, .semaphore = semaphore});
     if (!is_open) craton_program_free(semaphore);
   });
   return result;

@@ -2,7 +2,6 @@
 // process's own in the C library, and here the same on all ranks.
 #include <libintl.h>
 
-#include <array>
 #include <cstddef>
 #include <cstring>
 
@@ -26,26 +25,15 @@ char* set_here(TextDomainChange change, const char* domain, const char* value) n
   return nullptr;
 }
 
-void tell(TextDomainChange change, const char* domain, const char* value) noexcept {
-  Everywhere* const others = everywhere_now();
-  const std::size_t domain_bytes = std::strlen(domain) + 1;
-  const std::size_t value_bytes = std::strlen(value) + 1;
-  const std::size_t bytes = sizeof change + domain_bytes + value_bytes;
-  if (others == nullptr || bytes > change_bytes_most) return;
-  std::array<std::byte, change_bytes_most> message;
-  std::memcpy(message.data(), &change, sizeof change);
-  std::memcpy(message.data() + sizeof change, domain, domain_bytes);
-  std::memcpy(message.data() + sizeof change + domain_bytes, value, value_bytes);
-  others->make(Everywhere::Kind::text_domain, message.data(), bytes);
-}
-
 /// \param value null, or for a name the domain null: only asked for
 char* set_all(TextDomainChange::What what, const char* domain, const char* value) noexcept {
   char* result = nullptr;
   in_one_order([&] {
     // Until it is copied no message may change it: the C library frees the one before.
     result = shared_name(set_here({what}, domain, value));
-    if (result != nullptr && domain != nullptr && value != nullptr) tell({what}, domain, value);
+    Everywhere* const others = everywhere_now();
+    if (result != nullptr && domain != nullptr && value != nullptr && others != nullptr)
+      others->make(Everywhere::Kind::text_domain, TextDomainChange{what}, {domain, value});
   });
   return result;
 }

@@ -1,6 +1,5 @@
 #include "posix/threads.hpp"
 
-#include <dlfcn.h>
 #include <fenv.h>
 #include <sched.h>
 #include <unistd.h>
