@@ -35,6 +35,15 @@ std::vector<std::string> names_in(const std::string& directory) {
 
 }  // namespace
 
+std::vector<std::string> to_share(const std::vector<std::string>& flags,
+                                  const std::vector<std::string>& program) {
+  std::vector<std::string> words{"--share=auto"};
+  words.insert(words.end(), flags.begin(), flags.end());
+  words.emplace_back("--");
+  words.insert(words.end(), program.begin(), program.end());
+  return words;
+}
+
 std::string content_of(const std::string& path) {
   std::ostringstream content;
   std::ifstream file(path, std::ios::binary);

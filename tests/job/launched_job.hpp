@@ -17,6 +17,10 @@ namespace craton::job {
 /// The path of a program of tests/programs.
 std::string program(const std::string& name);
 
+/// Arguments for LaunchedJob: a program whose memory is to be shared, with flags of craton run.
+std::vector<std::string> to_share(const std::vector<std::string>& flags,
+                                  const std::vector<std::string>& program);
+
 /// All of a file; "" if it cannot be read.
 std::string content_of(const std::string& path);
 

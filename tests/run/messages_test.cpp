@@ -24,15 +24,7 @@ namespace {
 
 using job::LaunchedJob;
 using job::occurrences;
-
-std::vector<std::string> command(const std::vector<std::string>& flags,
-                                 const std::vector<std::string>& program) {
-  std::vector<std::string> words{"--share=auto"};
-  words.insert(words.end(), flags.begin(), flags.end());
-  words.emplace_back("--");
-  words.insert(words.end(), program.begin(), program.end());
-  return words;
-}
+using job::to_share;
 
 /// Refused before anything is started.
 void expect_refused(const std::vector<std::string>& words, const std::vector<std::string>& said) {
@@ -96,7 +88,7 @@ class Variable {
 TEST(Programs, ScriptsAreRefused) {
   const Executable script("#!/bin/sh\necho run\n");
   expect_refused(
-      command({"-n", "2"}, {script.path()}),
+      to_share({"-n", "2"}, {script.path()}),
       {"craton: cannot share the memory of " + script.path() + ": it is no executable but a script; ",
        "name the program that it starts", "--share=no"});
 }
@@ -109,19 +101,19 @@ TEST(Programs, ThoseOf32BitsAreRefused) {
   header.e_type = ET_EXEC;
   header.e_machine = EM_386;
   const Executable program(std::string(reinterpret_cast<const char*>(&header), sizeof header));
-  expect_refused(command({"-n", "2"}, {program.path()}),
+  expect_refused(to_share({"-n", "2"}, {program.path()}),
                  {"it is not a 64-bit x86 program; build it with gcc -m64; --share=no"});
 }
 
 TEST(Programs, StaticOnesAreRefused) {
   if (::access(job::program("static").c_str(), X_OK) != 0)
     GTEST_SKIP() << "the compiler cannot link statically here";
-  expect_refused(command({"-n", "2"}, {job::program("static")}),
+  expect_refused(to_share({"-n", "2"}, {job::program("static")}),
                  {"static: it is linked statically; link it without -static"});
 }
 
 TEST(Programs, ThoseWithoutOpenMpRunOnceAndSaySo) {
-  LaunchedJob job(command({"-n", "3"}, {job::program("plain")}));
+  LaunchedJob job(to_share({"-n", "3"}, {job::program("plain")}));
   EXPECT_EQ(job::finish_clean(job), 0);
   EXPECT_EQ(job.output(), "hello\n");
   EXPECT_EQ(job.error(),
@@ -131,7 +123,7 @@ TEST(Programs, ThoseWithoutOpenMpRunOnceAndSaySo) {
 }
 
 TEST(Programs, ReductionsThatNoGroupHasAreNamed) {
-  LaunchedJob job(command({"-n", "2"}, {job::program("stray_reduction")}));
+  LaunchedJob job(to_share({"-n", "2"}, {job::program("stray_reduction")}));
   EXPECT_EQ(job::finish_clean(job), 1);
   EXPECT_EQ(job.output(), "");
   EXPECT_EQ(occurrences(job.error(), ": cannot run a task with in_reduction: no taskgroup around it has a "),
@@ -142,19 +134,19 @@ TEST(Programs, ReductionsThatNoGroupHasAreNamed) {
 
 TEST(Programs, ThoseWithOpenAccAreRefused) {
   expect_refused(
-      command({"-n", "2"}, {job::program("openacc")}),
+      to_share({"-n", "2"}, {job::program("openacc")}),
       {"openacc: it uses OpenACC, which Craton does not have; build it without -fopenacc; --share=no"});
 }
 
 TEST(Programs, ThoseOfSanitizersAreRefused) {
-  expect_refused(command({"-n", "2"}, {job::program("sanitized")}),
+  expect_refused(to_share({"-n", "2"}, {job::program("sanitized")}),
                  {"sanitized: it is built for a sanitizer, whose runtime wants to be what Craton is to a "
                   "program; build it without -fsanitize=address; --share=no"});
 }
 
 TEST(Programs, WithAMallocOfTheirOwnGetOneOfAllRanks) {
   for (const char* const nodes : {"--share=auto", "--isolate-nodes"}) {
-    LaunchedJob job(command({"-n", "3", "--threads", "1", nodes}, {job::program("allocator")}));
+    LaunchedJob job(to_share({"-n", "3", "--threads", "1", nodes}, {job::program("allocator")}));
     EXPECT_EQ(job::finish_clean(job), 0) << job.error();
     EXPECT_EQ(job.output(), "0 wrong, 0 calls\n");
   }
@@ -162,13 +154,13 @@ TEST(Programs, WithAMallocOfTheirOwnGetOneOfAllRanks) {
 
 TEST(Programs, ThatCallAnAllocatorByNamesOfItsOwnAreRefused) {
   expect_refused(
-      command({"-n", "2"}, {job::program("extended_malloc")}),
+      to_share({"-n", "2"}, {job::program("extended_malloc")}),
       {"extended_malloc: it calls mallocx, whose memory ranks would not share; let it call malloc, "
        "which every allocator has; --share=no"});
 }
 
 TEST(Programs, WithAMallocThatCannotBeReplacedAreRefused) {
-  LaunchedJob job(command({"-n", "2"}, {job::program("short_free")}));
+  LaunchedJob job(to_share({"-n", "2"}, {job::program("short_free")}));
   EXPECT_EQ(job.finish(), 1);
   EXPECT_NE(
       job.error().find("craton: cannot replace free of the program by one whose memory ranks share: it is "
@@ -180,7 +172,7 @@ TEST(Programs, WithAMallocThatCannotBeReplacedAreRefused) {
 
 /// Open MPI would fork a daemon for a program that mpirun has not started.
 TEST(Programs, OfMpiAreTheOnlyProcess) {
-  LaunchedJob job(command({"-n", "1", "--share=yes"}, {"printenv", "OMPI_MCA_ess_singleton_isolated"}));
+  LaunchedJob job(to_share({"-n", "1", "--share=yes"}, {"printenv", "OMPI_MCA_ess_singleton_isolated"}));
   EXPECT_EQ(job::finish_clean(job), 0) << job.error();
   EXPECT_EQ(job.output(), "1\n");
 }
@@ -188,27 +180,27 @@ TEST(Programs, OfMpiAreTheOnlyProcess) {
 // ---- More than there is
 
 TEST(Limits, MoreRanksThanANodeHoldsAreRefused) {
-  expect_refused(command({"-n", "4096"}, {job::program("stray_reduction")}),
+  expect_refused(to_share({"-n", "4096"}, {job::program("stray_reduction")}),
                  {"craton: cannot run 4096 ranks on one host: at most 1024 ranks share the memory of a host; "
                   "start fewer, or name more hosts with --host\n"});
 }
 
 TEST(Limits, MoreRanksThanAProcessHasAddressesForAreRefused) {
   expect_refused(
-      command({"-n", "200"}, {job::program("stray_reduction")}),
+      to_share({"-n", "200"}, {job::program("stray_reduction")}),
       {"craton: cannot share the memory of a program among 200 ranks of one host: each would need ",
        "of addresses, and may have 120 TiB", "--program-heap 256 GiB", "start fewer ranks on a host"});
 }
 
 TEST(Limits, AHeapThatIsTooLargeIsRefusedWithOneThatFits) {
   const Variable stacks("OMP_STACKSIZE", "1M");
-  expect_refused(command({"-n", "110", "--program-heap=512Gi"}, {job::program("stray_reduction")}),
+  expect_refused(to_share({"-n", "110", "--program-heap=512Gi"}, {job::program("stray_reduction")}),
                  {"of addresses, and may have 120 TiB", "; --program-heap=262144Mi would fit; "});
 }
 
 TEST(Limits, OfTheProcessAreNamed) {
   constexpr rlim_t gibi = rlim_t{1} << 30U;
-  const std::vector<std::string> two = command({"-n", "2"}, {job::program("stray_reduction")});
+  const std::vector<std::string> two = to_share({"-n", "2"}, {job::program("stray_reduction")});
   {
     const Limit addresses(RLIMIT_AS, 64 * gibi);
     expect_refused(two, {"and may have 64 GiB (ulimit -v); ulimit -v unlimited"});
@@ -219,7 +211,7 @@ TEST(Limits, OfTheProcessAreNamed) {
   }
   const Limit descriptors(RLIMIT_NOFILE, 64);
   expect_refused(
-      command({"-n", "30", "--vm-mechanism=mprotect"}, {job::program("stray_reduction")}),
+      to_share({"-n", "30", "--vm-mechanism=mprotect"}, {job::program("stray_reduction")}),
       {"craton: cannot run 30 ranks on one host: each needs at least 96 open files, and may have 64 "
        "(ulimit -n); start fewer, or name more hosts with --host\n"});
 }
@@ -228,7 +220,7 @@ TEST(Limits, OfTheProcessAreNamed) {
 
 TEST(Programs, AffinityIsShownByAllThreadsOnce) {
   const Variable shown("OMP_DISPLAY_AFFINITY", "true");
-  LaunchedJob job(command({"-n", "2", "--threads", "2"}, {job::program("affinity")}));
+  LaunchedJob job(to_share({"-n", "2", "--threads", "2"}, {job::program("affinity")}));
   EXPECT_EQ(job::finish_clean(job), 0) << job.error();
   EXPECT_EQ(job.output(), "8\n");
   for (const char number : {'0', '1', '2', '3'})
@@ -238,7 +230,7 @@ TEST(Programs, AffinityIsShownByAllThreadsOnce) {
 TEST(Programs, RunOnSmallStacks) {
   const Limit first(RLIMIT_STACK, rlim_t{64} << 10U);  // of the launcher, too
   for (const char* const nodes : {"--isolate-nodes=no", "--isolate-nodes"}) {
-    LaunchedJob job(command({"-n", "3", "--threads", "2", nodes}, {job::program("affinity")}));
+    LaunchedJob job(to_share({"-n", "3", "--threads", "2", nodes}, {job::program("affinity")}));
     EXPECT_EQ(job::finish_clean(job), 0) << job.error();
     EXPECT_EQ(job.output(), "12\n");
   }
@@ -254,7 +246,7 @@ void PrintTo(const Overflow& overflow, std::ostream* out) {
 }
 
 TEST(Programs, MoreLocksThanThereAreEndThem) {
-  LaunchedJob job(command({"-n", "2"}, {job::program("locks_at_once")}));
+  LaunchedJob job(to_share({"-n", "2"}, {job::program("locks_at_once")}));
   EXPECT_EQ(job::finish_clean(job), 1) << job.error();
   EXPECT_EQ(job.output(), "");
   // Not those with which the runtime guards what is no lock of the program's.
@@ -262,7 +254,7 @@ TEST(Programs, MoreLocksThanThereAreEndThem) {
       "cannot make another OpenMP lock: all are in use (1048576 locks); "
       "destroy those that are no longer used, or craton run --omp-locks";
   EXPECT_EQ(occurrences(job.error(), said), 1) << job.error();
-  LaunchedJob more(command({"-n", "2", "--omp-locks", "2000000"}, {job::program("locks_at_once")}));
+  LaunchedJob more(to_share({"-n", "2", "--omp-locks", "2000000"}, {job::program("locks_at_once")}));
   EXPECT_EQ(job::finish_clean(more), 0) << more.error();
   EXPECT_EQ(more.output(), "there are more\n");
 }
@@ -271,7 +263,7 @@ TEST(Programs, EventsOfCancelledTasksMayBeFulfilled) {
   if (!std::filesystem::exists(job::program("cancelled_events"))) GTEST_SKIP() << "no clang with libomp";
   const Variable cancellation("OMP_CANCELLATION", "true");
   const Variable overwritten("MALLOC_PERTURB_", "85");  // what is freed
-  LaunchedJob job(command({"-n", "2"}, {job::program("cancelled_events")}));
+  LaunchedJob job(to_share({"-n", "2"}, {job::program("cancelled_events")}));
   EXPECT_EQ(job::finish_clean(job), 0) << job.error();
   EXPECT_EQ(job.output(), "0 run, 40 destroyed\n");
 }
@@ -283,7 +275,7 @@ TEST_P(StackOverflow, SaysWhoseStackHowLargeAndWhatToDo) {
   const Limit first(RLIMIT_STACK, rlim_t{4} << 20U);
   std::vector<std::string> program{job::program("overflow")};
   program.insert(program.end(), GetParam().arguments.begin(), GetParam().arguments.end());
-  LaunchedJob job(command({"-n", "2", "--threads", "2"}, program));
+  LaunchedJob job(to_share({"-n", "2", "--threads", "2"}, program));
   EXPECT_EQ(job::finish_clean(job), 128 + SIGSEGV) << job.error();
   EXPECT_EQ(job.output(), "");
   EXPECT_EQ(occurrences(job.error(), GetParam().said), 1) << job.error();
@@ -322,14 +314,14 @@ class Libraries : public testing::TestWithParam<int> {};
 
 TEST_P(Libraries, OfTheProgramAreShared) {
   const std::string number = std::to_string(GetParam());
-  LaunchedJob job(command({"-n", "2", "--threads", "1"}, {job::program("libraries_" + number)}));
+  LaunchedJob job(to_share({"-n", "2", "--threads", "1"}, {job::program("libraries_" + number)}));
   EXPECT_EQ(job::finish_clean(job), 0) << job.error();
   EXPECT_EQ(job.output(), number + " libraries, " + number + " counted right\n");
   EXPECT_EQ(job.error(), "");
 }
 
 TEST(SystemLibraries, ThatUseOpenMpAreShared) {
-  LaunchedJob job(command({"-n", "2", "--threads", "1"}, {job::program("system_libraries")}));
+  LaunchedJob job(to_share({"-n", "2", "--threads", "1"}, {job::program("system_libraries")}));
   EXPECT_EQ(job::finish_clean(job), 0) << job.error();
   EXPECT_EQ(job.output(), "right\n");
   EXPECT_EQ(job.error(), "");
@@ -340,7 +332,7 @@ TEST(Constructors, OfLibrariesRunOnceWithMemoryOfAllRanks) {
        {std::vector<std::string>{}, std::vector<std::string>{"--isolate-nodes"}}) {
     std::vector<std::string> flags{"-n", "3", "--threads", "1"};
     flags.insert(flags.end(), nodes.begin(), nodes.end());
-    LaunchedJob job(command(flags, {job::program("constructors")}));
+    LaunchedJob job(to_share(flags, {job::program("constructors")}));
     EXPECT_EQ(job::finish_clean(job), 0) << job.error();
     EXPECT_EQ(job.output(), "the library is ready\nthe program is ready\nkept 5003, wrong 0, names 3\n");
     EXPECT_EQ(job.error(), "");
@@ -348,7 +340,7 @@ TEST(Constructors, OfLibrariesRunOnceWithMemoryOfAllRanks) {
 }
 
 TEST(SystemLibraries, WhoseThreadsWatchEachOtherStayOnOneRank) {
-  LaunchedJob job(command({"-n", "2", "--threads", "1"}, {job::program("plain_watchers")}));
+  LaunchedJob job(to_share({"-n", "2", "--threads", "1"}, {job::program("plain_watchers")}));
   EXPECT_EQ(job::finish_clean(job), 0) << job.error();
   EXPECT_EQ(job.output(), "wrong 0, processes 1\n");
   EXPECT_EQ(job.error(), "");
@@ -356,7 +348,7 @@ TEST(SystemLibraries, WhoseThreadsWatchEachOtherStayOnOneRank) {
 
 TEST(LateLibraries, HaveTheirRegionsOnOneRankAndSaySo) {
   const std::string library = job::program("libregions.so");
-  LaunchedJob job(command({"-n", "3", "--threads", "1"}, {job::program("late_regions"), library}));
+  LaunchedJob job(to_share({"-n", "3", "--threads", "1"}, {job::program("late_regions"), library}));
   EXPECT_EQ(job::finish_clean(job), 0) << job.error();
   EXPECT_EQ(job.output(), "150 calls, sum 3\n");
   EXPECT_EQ(job.error(), "craton: parallel regions of " + library +
@@ -367,7 +359,7 @@ TEST(LateLibraries, HaveTheirRegionsOnOneRankAndSaySo) {
 TEST(LateLibraries, ThatArePreloadedHaveThemOnAllRanks) {
   const std::string library = job::program("libregions.so");
   const Variable preload("LD_PRELOAD", library.c_str());
-  LaunchedJob job(command({"-n", "3", "--threads", "1"}, {job::program("late_regions"), library}));
+  LaunchedJob job(to_share({"-n", "3", "--threads", "1"}, {job::program("late_regions"), library}));
   EXPECT_EQ(job::finish_clean(job), 0) << job.error();
   EXPECT_EQ(job.output(), "150 calls, sum 3\n");
   EXPECT_EQ(job.error(), "");
@@ -380,7 +372,7 @@ TEST(Atomics, OnWordsInTwoBlocksAreExact) {
        {std::vector<std::string>{}, std::vector<std::string>{"--isolate-nodes", "--transport", "tcp"}}) {
     std::vector<std::string> flags{"-n", "4", "--threads", "1"};
     flags.insert(flags.end(), nodes.begin(), nodes.end());
-    LaunchedJob job(command(flags, {job::program("split_words")}));
+    LaunchedJob job(to_share(flags, {job::program("split_words")}));
     EXPECT_EQ(job::finish_clean(job), 0) << job.error();
     EXPECT_EQ(job.output(), "alone: right\nbeside others: right\n");
     EXPECT_EQ(job.error(), "");
@@ -388,14 +380,14 @@ TEST(Atomics, OnWordsInTwoBlocksAreExact) {
 }
 
 TEST(Atomics, WithALockMayBeInterruptedByAHandlerThatPosts) {
-  LaunchedJob job(command({"-n", "2", "--threads", "1"}, {job::program("posts")}));
+  LaunchedJob job(to_share({"-n", "2", "--threads", "1"}, {job::program("posts")}));
   EXPECT_EQ(job::finish_clean(job), 0) << job.error();
   EXPECT_EQ(job.output(), "right\n");
   EXPECT_EQ(job.error(), "");
 }
 
 TEST(Atomics, InCodeThatNoTableTellsOfAreNamed) {
-  LaunchedJob job(command({"-n", "2", "--threads", "1"}, {job::program("bare")}));
+  LaunchedJob job(to_share({"-n", "2", "--threads", "1"}, {job::program("bare")}));
   EXPECT_EQ(job::finish_clean(job), 0) << job.error();
   EXPECT_EQ(job.output(), "counted\n");
   EXPECT_EQ(occurrences(job.error(), "craton: warning: 1 atomic instruction of "), 1) << job.error();
@@ -410,7 +402,7 @@ TEST(Atomics, InCodeThatNoTableTellsOfAreNamed) {
 
 TEST(ForeignMemory, OfALibraryThatIsLoadedLateIsNamed) {
   const std::string library = job::program("libnumbers.so");
-  LaunchedJob job(command({"-n", "2", "--threads", "1"}, {job::program("foreign"), library}));
+  LaunchedJob job(to_share({"-n", "2", "--threads", "1"}, {job::program("foreign"), library}));
   EXPECT_EQ(job::finish_clean(job), 128 + SIGSEGV) << job.error();
   EXPECT_EQ(occurrences(job.error(), "craton: rank 1: used memory that only rank 0 has: " + library +
                                          "; a library that the program loads while it runs belongs to one "
@@ -420,8 +412,8 @@ TEST(ForeignMemory, OfALibraryThatIsLoadedLateIsNamed) {
 }
 
 TEST(ForeignMemory, OfAnotherNodeIsSaidToBeThat) {
-  LaunchedJob job(command({"-n", "2", "--threads", "1", "--isolate-nodes"},
-                          {job::program("foreign"), job::program("libnumbers.so")}));
+  LaunchedJob job(to_share({"-n", "2", "--threads", "1", "--isolate-nodes"},
+                           {job::program("foreign"), job::program("libnumbers.so")}));
   EXPECT_EQ(job::finish_clean(job), 128 + SIGSEGV) << job.error();
   EXPECT_EQ(occurrences(job.error(),
                         "craton: rank 1: used memory that a rank of another node has for itself; name "
@@ -433,13 +425,13 @@ TEST(ForeignMemory, OfAnotherNodeIsSaidToBeThat) {
 TEST(ForeignMemory, OfALibraryThatIsPreloadedIsShared) {
   const std::string library = job::program("libnumbers.so");
   const Variable preload("LD_PRELOAD", library.c_str());
-  LaunchedJob job(command({"-n", "2", "--threads", "1"}, {job::program("foreign"), library}));
+  LaunchedJob job(to_share({"-n", "2", "--threads", "1"}, {job::program("foreign"), library}));
   EXPECT_EQ(job::finish_clean(job), 0) << job.error();
   EXPECT_EQ(job.output(), "sum 499500\n");
 }
 
 TEST(ForeignMemory, OfBrkIsNamed) {
-  LaunchedJob job(command({"-n", "2", "--threads", "1"}, {job::program("foreign"), "brk"}));
+  LaunchedJob job(to_share({"-n", "2", "--threads", "1"}, {job::program("foreign"), "brk"}));
   EXPECT_EQ(job::finish_clean(job), 128 + SIGSEGV) << job.error();
   EXPECT_EQ(occurrences(job.error(),
                         ": used memory that only rank 0 has: [heap]; use malloc or mmap instead of sbrk\n"),
@@ -448,7 +440,7 @@ TEST(ForeignMemory, OfBrkIsNamed) {
 }
 
 TEST(ForeignMemory, ForCodeIsNamed) {
-  LaunchedJob job(command({"-n", "2", "--threads", "1"}, {job::program("foreign"), "code"}));
+  LaunchedJob job(to_share({"-n", "2", "--threads", "1"}, {job::program("foreign"), "code"}));
   EXPECT_EQ(job::finish_clean(job), 128 + SIGSEGV) << job.error();
   EXPECT_EQ(
       occurrences(job.error(),
@@ -460,7 +452,7 @@ TEST(ForeignMemory, ForCodeIsNamed) {
 
 TEST(ForeignMemory, OfSystemVIsSaidNotToReachOtherNodes) {
   LaunchedJob job(
-      command({"-n", "2", "--threads", "1", "--isolate-nodes"}, {job::program("foreign"), "segment"}));
+      to_share({"-n", "2", "--threads", "1", "--isolate-nodes"}, {job::program("foreign"), "segment"}));
   EXPECT_EQ(job::finish_clean(job), 128 + SIGSEGV) << job.error();
   EXPECT_EQ(job.output(), "by itself 7\n");
   EXPECT_EQ(occurrences(job.error(), "craton: only rank 0 has the memory that it got by shmat(): "), 1)
@@ -481,7 +473,7 @@ TEST_P(Interrupted, ProgramsThatHandleItEndInOrder) {
   const auto& [name, signal, in_region] = GetParam();
   std::vector<std::string> program{job::program("interrupted")};
   if (in_region) program.emplace_back("region");
-  LaunchedJob job(command({"-n", "3", "--threads", "1"}, program));
+  LaunchedJob job(to_share({"-n", "3", "--threads", "1"}, program));
   ASSERT_TRUE(job.wait_for_output("working\n")) << job.error();
   job.send_signal(signal);
   EXPECT_EQ(job::finish_clean(job), 5) << job.error();
@@ -498,7 +490,7 @@ INSTANTIATE_TEST_SUITE_P(Run, Interrupted,
 
 TEST(Files, OfTheFirstThreadServeAllRanksOfItsNode) {
   for (const char* const ranks : {"2", "4"}) {
-    LaunchedJob job(command({"-n", ranks, "--threads", "1"}, {job::program("files")}));
+    LaunchedJob job(to_share({"-n", ranks, "--threads", "1"}, {job::program("files")}));
     EXPECT_EQ(job::finish_clean(job), 0) << job.error();
     EXPECT_EQ(job.output(), "0 failures\n") << ranks << " ranks\n" << job.error();
   }
@@ -507,7 +499,7 @@ TEST(Files, OfTheFirstThreadServeAllRanksOfItsNode) {
 // ---- Exceptions of arithmetic
 
 TEST(Arithmetic, ThatTrapsDoesSoOnAllRanks) {
-  LaunchedJob job(command({"-n", "2", "--threads", "1"}, {job::program("divides")}));
+  LaunchedJob job(to_share({"-n", "2", "--threads", "1"}, {job::program("divides")}));
   EXPECT_EQ(job::finish_clean(job), 128 + SIGFPE) << job.error();
   EXPECT_EQ(job.output(), "");
   EXPECT_EQ(occurrences(job.error(), "craton: rank 1 "), 1) << job.error();
@@ -520,7 +512,7 @@ class LocalStatics : public testing::TestWithParam<const char*> {};
 /// Without a heartbeat, which would order by chance what the object's guard has to.
 TEST_P(LocalStatics, AreFoundWithAllThatTheirConstructorWrote) {
   LaunchedJob job(
-      command({"-n", "3", "--threads", "1", "--heartbeat=0"}, {job::program("statics"), GetParam()}));
+      to_share({"-n", "3", "--threads", "1", "--heartbeat=0"}, {job::program("statics"), GetParam()}));
   EXPECT_EQ(job::finish_clean(job), 0) << job.error();
   EXPECT_EQ(job.output(), "3 right\n");
 }
@@ -531,7 +523,7 @@ INSTANTIATE_TEST_SUITE_P(Run, LocalStatics, testing::Values("0", "1", "2"),
 // ---- Zeros
 
 TEST(Calloc, GivesZerosWithoutTouchingWhatIsFresh) {
-  LaunchedJob job(command({"-n", "2"}, {job::program("zeros")}));
+  LaunchedJob job(to_share({"-n", "2"}, {job::program("zeros")}));
   EXPECT_EQ(job::finish_clean(job), 0) << job.error();
   EXPECT_EQ(job.output(), "fresh is zero: 1\nsmall is zero: 1\n");
 }

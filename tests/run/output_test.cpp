@@ -8,7 +8,6 @@
 #include <map>
 #include <sstream>
 #include <string>
-#include <vector>
 
 #include "launched_job.hpp"
 
@@ -17,18 +16,10 @@ namespace craton {
 namespace {
 
 using job::LaunchedJob;
-
-std::vector<std::string> words_for(const std::vector<std::string>& flags,
-                                   const std::vector<std::string>& program) {
-  std::vector<std::string> words{"--share=auto"};
-  words.insert(words.end(), flags.begin(), flags.end());
-  words.emplace_back("--");
-  words.insert(words.end(), program.begin(), program.end());
-  return words;
-}
+using job::to_share;
 
 TEST(Lines, OfAllRanksStayWhole) {
-  LaunchedJob job(words_for({"-n", "3", "--threads", "1"}, {job::program("lines")}));
+  LaunchedJob job(to_share({"-n", "3", "--threads", "1"}, {job::program("lines")}));
   EXPECT_EQ(job::finish_clean(job), 0) << job.error();
   std::istringstream output(job.output());
   std::map<char, long> lines_of;
@@ -78,7 +69,7 @@ void expect_lines_of(const Folder& folder, int threads) {
 TEST(LeftOpen, StreamsOfAllRanksAreWrittenWhenMainReturns) {
   const Folder folder;
   LaunchedJob job(
-      words_for({"-n", "3", "--threads", "2"}, {job::program("left_open"), folder.path(), "return"}));
+      to_share({"-n", "3", "--threads", "2"}, {job::program("left_open"), folder.path(), "return"}));
   EXPECT_EQ(job::finish_clean(job), 0) << job.error();
   expect_lines_of(folder, 6);
 }
@@ -86,7 +77,7 @@ TEST(LeftOpen, StreamsOfAllRanksAreWrittenWhenMainReturns) {
 TEST(LeftOpen, StreamsOfARankThatExitsAreWritten) {
   const Folder folder;
   LaunchedJob job(
-      words_for({"-n", "2", "--threads", "1"}, {job::program("left_open"), folder.path(), "exit"}));
+      to_share({"-n", "2", "--threads", "1"}, {job::program("left_open"), folder.path(), "exit"}));
   EXPECT_EQ(job::finish_clean(job), 0) << job.error();
   expect_lines_of(folder, 2);
 }
@@ -95,13 +86,13 @@ TEST(LeftOpen, FortranUnitsOfAllRanksAreWritten) {
   const std::string program = job::program("left_open_units");
   if (!std::filesystem::exists(program)) GTEST_SKIP() << "there was no gfortran";
   const Folder folder;
-  LaunchedJob job(words_for({"-n", "3", "--threads", "1"}, {program, folder.path()}));
+  LaunchedJob job(to_share({"-n", "3", "--threads", "1"}, {program, folder.path()}));
   EXPECT_EQ(job::finish_clean(job), 0) << job.error();
   expect_lines_of(folder, 3);
 }
 
 TEST(LeftOpen, StreamsThatAThreadStillReadsHoldUpNoEnd) {
-  LaunchedJob job(words_for({"-n", "2", "--threads", "1"}, {job::program("readers")}));
+  LaunchedJob job(to_share({"-n", "2", "--threads", "1"}, {job::program("readers")}));
   EXPECT_EQ(job::finish_clean(job), 3) << job.error();
   EXPECT_EQ(job.output(), "main returns");
 }

@@ -49,11 +49,11 @@ const std::vector<ThreadsWay> ucx_ways{
 };
 
 std::vector<std::string> command_of(const ThreadsWay& way, const std::vector<std::string>& program) {
-  std::vector<std::string> words{"--share=auto", "--spread-threads"};
-  words.insert(words.end(), way.words.begin(), way.words.end());
-  words.insert(words.end(), {"--", job::program(program[0])});
+  std::vector<std::string> flags{"--spread-threads"};
+  flags.insert(flags.end(), way.words.begin(), way.words.end());
+  std::vector<std::string> words{job::program(program[0])};
   words.insert(words.end(), program.begin() + 1, program.end());
-  return words;
+  return job::to_share(flags, words);
 }
 
 std::vector<std::string> threaded() {
